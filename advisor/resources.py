@@ -1,0 +1,40 @@
+"""Where the shipped data lies: rules and templates beside the package, facts inside it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import yaml
+
+from advisor.errors import AdvisorError
+
+
+def bundled(name: str) -> Traversable:
+    """Return a bundled folder, from the wheel or from the checkout.
+
+    A wheel holds the folders as `advisor/_<name>`; in a checkout they lie beside the package,
+    so that an edited rule takes effect at once.
+
+    Raises:
+        AdvisorError: If neither place holds the folder: the install is broken.
+    """
+    installed = files("advisor").joinpath(f"_{name}")
+    checkout = Path(__file__).resolve().parent.parent / name
+    for home in (installed, checkout):
+        if home.is_dir():
+            return home
+    raise AdvisorError(f"{name}/ is missing from this install of advisor: reinstall the package")
+
+
+def read_data(name: str) -> object:
+    """Return the parsed YAML of `advisor/data/<name>`."""
+    text = files("advisor").joinpath("data", name).read_text(encoding="utf-8")
+    return parse_yaml(text)
+
+
+def parse_yaml(text: str) -> object:
+    """Parse YAML with the C loader where libyaml is there, else with the Python one."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)  # noqa: S506, TID251  (a safe loader, chosen above)
