@@ -1,0 +1,149 @@
+"""Read one log into the records that matter, in order, in one pass and bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+
+from advisor.sources.blocks import decode_blocks, read_blocks
+from advisor.sources.files import LogInput, open_log
+from advisor.sources.records import (
+    Record,
+    is_request_log,
+    parse_record,
+    split_torn,
+    starts_record,
+)
+from advisor.sources.scan import Candidate, Scanner
+from advisor.sources.wrappers import peel
+
+TRACEBACK_HEAD = "Traceback (most recent call last)"
+_LONGEST_TRACEBACK_LINES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A record that holds literals of the scanner.
+
+    `literals` are indexes into the scanner's list. `traceback` marks the whole traceback, given
+    after its lines; the lines that hold literals come on their own first.
+    """
+
+    record: Record
+    literals: tuple[int, ...]
+    traceback: bool = False
+
+
+@dataclass(slots=True)
+class LogStatistics:
+    """What was read of one log."""
+
+    name: str
+    lines: int = 0
+    bytes_: int = 0
+    unread: int = 0
+    last: Record | None = None
+
+
+@dataclass(slots=True)
+class _OpenTraceback:
+    head: Record
+    body: list[str] = field(default_factory=list)
+
+
+class LogReader:
+    """Yields the records of one log that hold any of the scanner's literals."""
+
+    def __init__(self, log: LogInput, scanner: Scanner) -> None:
+        self.statistics = LogStatistics(name=log.name)
+        self._log = log
+        self._scanner = scanner
+        self._open: _OpenTraceback | None = None
+
+    def __iter__(self) -> Iterator[Found]:
+        with open_log(self._log) as stream:
+            for block in decode_blocks(read_blocks(stream)):
+                yield from self._read_block(block)
+        yield from self._close_traceback()
+
+    def _read_block(self, block: bytes) -> Iterator[Found]:
+        position = 0
+        number = self.statistics.lines
+        for candidate in self._scanner.candidates(block):
+            if self._open is not None:
+                position, number = yield from self._read_body(
+                    block, position, number, stop=candidate.start
+                )
+            number += block.count(b"\n", position, candidate.start)
+            yield from self._read_candidate(block, candidate, number + 1)
+            position = min(candidate.end + 1, len(block))
+            number += 1
+        if self._open is not None:
+            position, number = yield from self._read_body(block, position, number, stop=len(block))
+        self.statistics.lines = number + block.count(b"\n", position)
+        self.statistics.bytes_ += len(block)
+        self._remember_last(block)
+
+    def _read_candidate(self, block: bytes, candidate: Candidate, number: int) -> Iterator[Found]:
+        text = block[candidate.start : candidate.end].decode("utf-8", "replace")
+        pieces = split_torn(text)
+        for piece in pieces:
+            peeled = peel(piece)
+            literals = (
+                self._literals_of(peeled, candidate) if len(pieces) > 1 else candidate.literals
+            )
+            if starts_record(peeled):
+                yield from self._close_traceback()
+            record = parse_record(peeled, source=self._log.name, line=number)
+            if is_request_log(record.message):
+                continue
+            yield from self._read_record(record, literals)
+
+    def _read_record(self, record: Record, literals: tuple[int, ...]) -> Iterator[Found]:
+        if TRACEBACK_HEAD in record.message:
+            if self._open is None:
+                self._open = _OpenTraceback(head=record)
+            else:
+                self._open.body.append(record.message)
+        elif self._open is not None:
+            self._open.body.append(record.message)
+            record = replace(record, time=self._open.head.time, ranks=self._open.head.ranks)
+        if literals:
+            yield Found(record=record, literals=literals)
+
+    def _read_body(
+        self, block: bytes, position: int, number: int, *, stop: int
+    ) -> Generator[Found, None, tuple[int, int]]:
+        """Collect the lines of an open traceback up to `stop`; returns position and line."""
+        while self._open is not None and position < stop:
+            end = block.find(b"\n", position)
+            end = len(block) if end < 0 else end
+            for piece in split_torn(block[position:end].decode("utf-8", "replace")):
+                text = peel(piece)
+                if starts_record(text) or len(self._open.body) >= _LONGEST_TRACEBACK_LINES:
+                    yield from self._close_traceback()
+                    break
+                self._open.body.append(text)
+            position, number = end + 1, number + 1
+        return position, number
+
+    def _close_traceback(self) -> Iterator[Found]:
+        if self._open is None:
+            return
+        head, body = self._open.head, tuple(self._open.body)
+        self._open = None
+        yield Found(record=replace(head, body=body), literals=(), traceback=True)
+
+    def _literals_of(self, text: str, candidate: Candidate) -> tuple[int, ...]:
+        names = self._scanner.literals
+        return tuple(index for index in candidate.literals if names[index] in text)
+
+    def _remember_last(self, block: bytes) -> None:
+        """Keep the last record of the block that carries a time: where the log stops."""
+        tail = block[-(1 << 14) :].decode("utf-8", "replace")
+        for piece in reversed(tail.replace("\r", "\n").split("\n")):
+            text = peel(piece)
+            if starts_record(text):
+                number = self.statistics.lines
+                self.statistics.last = parse_record(text, source=self._log.name, line=number)
+                return
