@@ -170,7 +170,7 @@ def _moe_name(match: re.Match[str]) -> MoeConfigName:
     file_name = match.string
     experts, width = _sizes(file_name, match.group(1, 2))
     dtype = match[4]
-    if dtype is not None and dtype not in ExpertDtype:
+    if dtype is not None and dtype not in set(map(str, ExpertDtype)):
         raise InputError(
             f"{file_name!r}: dtype={dtype} is unknown; SGLang writes {', '.join(ExpertDtype)}"
         )
