@@ -14,6 +14,7 @@ from advisor.sources.records import (
     split_torn,
     starts_record,
 )
+from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Candidate, Scanner
 from advisor.sources.wrappers import peel
 
@@ -54,8 +55,9 @@ class _OpenTraceback:
 class LogReader:
     """Yields the records of one log that hold any of the scanner's literals."""
 
-    def __init__(self, log: LogInput, scanner: Scanner) -> None:
+    def __init__(self, log: LogInput, scanner: Scanner, redactor: Redactor) -> None:
         self.statistics = LogStatistics(name=log.name)
+        self._redactor = redactor
         self._log = log
         self._scanner = scanner
         self._open: _OpenTraceback | None = None
@@ -88,7 +90,7 @@ class LogReader:
         text = block[candidate.start : candidate.end].decode("utf-8", "replace")
         pieces = split_torn(text)
         for piece in pieces:
-            peeled = peel(piece)
+            peeled = self._redactor.clean(peel(piece), number)
             literals = (
                 self._literals_of(peeled, candidate) if len(pieces) > 1 else candidate.literals
             )
@@ -119,7 +121,7 @@ class LogReader:
             end = block.find(b"\n", position)
             end = len(block) if end < 0 else end
             for piece in split_torn(block[position:end].decode("utf-8", "replace")):
-                text = peel(piece)
+                text = self._redactor.clean(peel(piece), number + 1)
                 if starts_record(text) or len(self._open.body) >= _LONGEST_TRACEBACK_LINES:
                     yield from self._close_traceback()
                     break

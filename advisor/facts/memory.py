@@ -1,0 +1,160 @@
+"""Memory and capacity lines; the tightest rank speaks for the run.
+
+Lines of `model_executor/model_runner.py`, `mem_cache/memory_pool.py` and `managers/scheduler.py`.
+A draft model prints its own weight and KV lines after those of the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from advisor.facts.hits import Hit
+from advisor.facts.model import CapacityFacts, MemoryFacts
+from advisor.sources.records import Evidence
+
+
+@dataclass(slots=True)
+class RankMemory:
+    """What one rank printed, GiB; `pools` lists the KV pools in order (target first)."""
+
+    before_weights_gib: float | None = None
+    after_weights_gib: float | None = None
+    weights_gib: float | None = None
+    draft_weights_gib: float | None = None
+    after_pools_gib: float | None = None
+    pools: list[tuple[int, float, str | None]] = field(default_factory=list)
+    mamba_slots: int | None = None
+    mamba_state_gib: float | None = None
+    mamba_intermediate_gib: float | None = None
+    model_class: str | None = None
+    loads: int = 0
+
+
+@dataclass(slots=True)
+class MemoryCollector:
+    """Keeps the memory lines of each rank, and the capacity line."""
+
+    ranks: dict[str, RankMemory] = field(default_factory=dict)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    _kv_dtype: str | None = None
+    _capacity: CapacityFacts | None = None
+
+    def take(self, hit: Hit) -> None:
+        """Note one line about weights, pools or capacity."""
+        rank = self.ranks.setdefault(hit.record.rank, RankMemory())
+        match hit.key:
+            case "load-weight-begin":
+                if rank.loads == 0:
+                    rank.before_weights_gib = hit.number("avail_mem")
+                    self._note("memory.before_weights_gib", hit)
+            case "load-weight-end":
+                self._take_weights(rank, hit)
+            case "kv-cache-allocated" | "kv-post-capture-size":
+                self._take_pool(rank, hit)
+            case "mamba-cache-allocated":
+                self._take_mamba(rank, hit)
+            case "memory-pool-end":
+                rank.after_pools_gib = rank.after_pools_gib or hit.number("avail_mem")
+                self._note("memory.after_pools_gib", hit)
+            case "kv-cache-dtype":
+                self._kv_dtype = self._kv_dtype or hit.values.get("dtype")
+            case "capacity-line":
+                self._take_capacity(hit)
+
+    def _take_weights(self, rank: RankMemory, hit: Hit) -> None:
+        rank.loads += 1
+        if rank.loads == 1:
+            rank.weights_gib = hit.number("mem_usage")
+            rank.after_weights_gib = hit.number("avail_mem")
+            rank.model_class = hit.values.get("model_class")
+            self._note("memory.weights_gib", hit)
+        else:
+            rank.draft_weights_gib = hit.number("mem_usage")
+            self._note("memory.draft_weights_gib", hit)
+
+    def _take_pool(self, rank: RankMemory, hit: Hit) -> None:
+        if hit.values.get("how") == "VA upper bound":
+            return
+        sizes = [hit.number(name) for name in ("k_size", "v_size", "kv_size")]
+        gib = sum(size for size in sizes if size is not None)
+        rank.pools.append((hit.integer("tokens") or 0, gib, hit.values.get("dtype")))
+        self._note("memory.kv_gib", hit)
+
+    def _take_mamba(self, rank: RankMemory, hit: Hit) -> None:
+        if rank.mamba_state_gib is not None:
+            return
+        rank.mamba_slots = hit.integer("slots")
+        rank.mamba_state_gib = (hit.number("conv") or 0.0) + (hit.number("ssm") or 0.0)
+        inner = [hit.number(name) for name in ("inter_ssm", "inter_conv")]
+        rank.mamba_intermediate_gib = sum(size for size in inner if size is not None)
+        self._note("memory.mamba_slots", hit)
+
+    def _take_capacity(self, hit: Hit) -> None:
+        self._note("capacity.max_running_requests", hit)
+        self._note("capacity.max_total_num_tokens", hit)
+        running = hit.integer("running")
+        tightest = self._capacity.max_running_requests if self._capacity else None
+        if tightest is not None and running is not None and running >= tightest:
+            return
+        self._capacity = CapacityFacts(
+            max_running_requests=running,
+            max_total_num_tokens=hit.integer("tokens"),
+            chunked_prefill_size=hit.integer("chunk"),
+            max_prefill_tokens=hit.integer("prefill"),
+            context_length=hit.integer("context"),
+            available_gpu_gib=hit.number("avail"),
+        )
+
+    def _note(self, path: str, hit: Hit) -> None:
+        self.evidence.setdefault(path, hit.record.evidence())
+
+    @property
+    def model_class(self) -> str | None:
+        """The class of the target model that was really loaded."""
+        return next((rank.model_class for rank in self.ranks.values() if rank.model_class), None)
+
+    def capacity(self) -> CapacityFacts:
+        """Return the capacity line of the worker with the fewest running requests."""
+        return self._capacity or CapacityFacts()
+
+    def result(self) -> MemoryFacts:
+        """Return the figures of the rank with the least memory left, and the spread before."""
+        if not self.ranks:
+            return MemoryFacts()
+        befores = [
+            rank.before_weights_gib
+            for rank in self.ranks.values()
+            if rank.before_weights_gib is not None
+        ]
+        name, rank = min(self.ranks.items(), key=lambda item: _headroom(item[1]))
+        tokens, kv_gib, dtype = rank.pools[0] if rank.pools else (None, None, None)
+        mamba = _total(rank.mamba_state_gib, rank.mamba_intermediate_gib)
+        return MemoryFacts(
+            before_weights_gib=min(befores, default=None),
+            before_weights_max_gib=max(befores, default=None),
+            weights_gib=rank.weights_gib,
+            draft_weights_gib=rank.draft_weights_gib,
+            after_weights_gib=rank.after_weights_gib,
+            kv_gib=kv_gib,
+            kv_tokens=tokens,
+            kv_dtype=dtype or self._kv_dtype,
+            mamba_gib=mamba,
+            mamba_slots=rank.mamba_slots,
+            mamba_state_gib=rank.mamba_state_gib,
+            mamba_intermediate_gib=rank.mamba_intermediate_gib,
+            after_pools_gib=rank.after_pools_gib,
+            tightest_rank=name or None,
+        )
+
+
+def _headroom(rank: RankMemory) -> float:
+    """Order ranks by what they have left, latest figure first."""
+    for value in (rank.after_pools_gib, rank.after_weights_gib, rank.before_weights_gib):
+        if value is not None:
+            return value
+    return float("inf")
+
+
+def _total(*parts: float | None) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

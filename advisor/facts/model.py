@@ -1,0 +1,306 @@
+"""What is true of one run of a server: typed, frozen, None where the inputs do not say.
+
+The field paths of `RunFacts` (such as `capacity.max_running_requests`) are the vocabulary of the
+rules; `evidence` tells for a path where its value was read. Sizes that SGLang prints as "GB" are
+GiB (it divides by 2**30), and are named so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from advisor.facts.literals import Value
+from advisor.knowledge.ranges import VersionRange
+from advisor.sources.records import Evidence
+
+
+class MoeOutcome(StrEnum):
+    """How the look-up of one MoE kernel configuration ended."""
+
+    EXACT = "exact"
+    FALLBACK = "fallback"
+    REUSE_UP = "reuse_up"
+    DEFAULT = "default"
+    DETERMINISTIC = "deterministic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Versions of the server's software.
+
+    `sglang` is the range of releases that fits the log, `sglang_basis` says how it was found.
+    """
+
+    sglang: VersionRange | None = None
+    sglang_basis: str | None = None
+    triton: str | None = None
+    torch: str | None = None
+    nccl: str | None = None
+    driver: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFacts:
+    """The GPUs of the run: `sm` is the compute capability times ten, such as 90 or 120."""
+
+    name: str | None = None
+    device_name: str | None = None
+    sm: int | None = None
+    shared_memory_bytes: int | None = None
+    memory_gib: float | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """The parallel layout, from the arguments or else from the rank labels."""
+
+    tensor: int | None = None
+    data: int | None = None
+    pipeline: int | None = None
+    expert: int | None = None
+    nodes: int | None = None
+    node_rank: int | None = None
+    dp_attention: bool | None = None
+    world: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedArgument:
+    """An argument that SGLang set to another value than the one asked for, and the line."""
+
+    name: str
+    requested: Value
+    effective: Value
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoeLookup:
+    """One look-up of a fused-MoE kernel configuration, the same message of all ranks joined.
+
+    `experts` and `width` are the E and N of the file name (experts on the rank, width of one of
+    gate and up per rank); `projection` is `up` or `down`.
+    """
+
+    projection: str
+    outcome: MoeOutcome
+    experts: int
+    width: int
+    device_name: str
+    dtype: str | None
+    block_shape: tuple[int, int] | None
+    per_channel: bool
+    triton: str | None
+    file_name: str
+    folder: str
+    used_path: str | None
+    used_triton: str | None
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoeFacts:
+    """The MoE side of the run: look-ups in log order, and the outcome for the first shape."""
+
+    lookups: tuple[MoeLookup, ...] = ()
+    up_outcome: str | None = None
+    down_outcome: str | None = None
+    experts: int | None = None
+    width: int | None = None
+    dtype: str | None = None
+    triton: str | None = None
+    runner: str | None = None
+    config_folder: str | None = None
+    overlay: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    """CUDA graphs: sizes captured, time and memory they took, over all captures of a rank."""
+
+    decode_sizes: tuple[int, ...] | None = None
+    decode_max_batch: int | None = None
+    decode_capture_s: float | None = None
+    decode_gib: float | None = None
+    decode_begun: bool | None = None
+    decode_done: bool | None = None
+    prefill_sizes: tuple[int, ...] | None = None
+    prefill_capture_s: float | None = None
+    prefill_gib: float | None = None
+    prefill_begun: bool | None = None
+    prefill_done: bool | None = None
+    draft_begun: bool | None = None
+    draft_done: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityFacts:
+    """The scheduler's capacity line; with DP attention the numbers are per worker."""
+
+    max_running_requests: int | None = None
+    requested_max_running_requests: int | None = None
+    max_total_num_tokens: int | None = None
+    chunked_prefill_size: int | None = None
+    max_prefill_tokens: int | None = None
+    context_length: int | None = None
+    available_gpu_gib: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFacts:
+    """Memory of the tightest rank, GiB, in the order in which the log gives it."""
+
+    before_weights_gib: float | None = None
+    before_weights_max_gib: float | None = None
+    weights_gib: float | None = None
+    draft_weights_gib: float | None = None
+    after_weights_gib: float | None = None
+    kv_gib: float | None = None
+    kv_tokens: int | None = None
+    kv_dtype: str | None = None
+    mamba_gib: float | None = None
+    mamba_slots: int | None = None
+    mamba_state_gib: float | None = None
+    mamba_intermediate_gib: float | None = None
+    after_pools_gib: float | None = None
+    tightest_rank: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One phase of the start-up. `seconds` is None while its end is not in the log."""
+
+    name: str
+    began: datetime | None
+    seconds: float | None
+    basis: str
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """How far the start came and how long it took."""
+
+    began: datetime | None = None
+    last_seen: datetime | None = None
+    ready: bool | None = None
+    ready_s: float | None = None
+    listening: bool | None = None
+    last_phase: str | None = None
+    open_phase: str | None = None
+    open_phase_s: float | None = None
+    distributed_begun: bool | None = None
+    distributed_done: bool | None = None
+    load_s: float | None = None
+    load_begun: bool | None = None
+    load_done: bool | None = None
+    shards_total: int | None = None
+    shards_done: int | None = None
+    shards_s: float | None = None
+    deepgemm_s: float | None = None
+    deepgemm_begun: bool | None = None
+    deepgemm_shapes: int | None = None
+    phases: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The exception that ended the run: innermost cause first."""
+
+    exception: str | None = None
+    message: str | None = None
+    outer_exception: str | None = None
+    outer_message: str | None = None
+    modules: tuple[str, ...] = ()
+    phase: str | None = None
+    fatal: bool | None = None
+    child_failed: bool | None = None
+    terminated: bool | None = None
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Aggregates of the Prefill and Decode lines; ratios are 0..1.
+
+    A `share` is a share of decode lines. `eager_*` counts decode lines that ran without a CUDA
+    graph. Values are per printing rank (one per DP replica), all replicas taken together.
+    """
+
+    decode_lines: int | None = None
+    prefill_lines: int | None = None
+    duration_s: float | None = None
+    max_running: int | None = None
+    max_queue: int | None = None
+    queued_share: float | None = None
+    queued_at_cap_share: float | None = None
+    max_token_usage: float | None = None
+    mean_token_usage: float | None = None
+    full_usage_share: float | None = None
+    max_mamba_usage: float | None = None
+    max_swa_usage: float | None = None
+    token_usage_when_queued: float | None = None
+    mamba_usage_when_queued: float | None = None
+    eager_decode_lines: int | None = None
+    eager_share: float | None = None
+    eager_min_running: int | None = None
+    eager_max_running: int | None = None
+    graph_max_running: int | None = None
+    mean_gen_tokens_per_s: float | None = None
+    max_gen_tokens_per_s: float | None = None
+    mean_accept_length: float | None = None
+    cached_ratio: float | None = None
+    reused_prefills: int | None = None
+    cold_prefills: int | None = None
+    cold_large_prefills: int | None = None
+    retracted: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    """What kind of log this is: which parts of a run it holds."""
+
+    lines: int = 0
+    has_arguments: bool = False
+    has_startup: bool = False
+    has_serving: bool = False
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One pattern of a rule as met in the run, equal captures of all ranks joined."""
+
+    values: Mapping[str, str]
+    evidence: Evidence
+    time: datetime | None
+    in_traceback: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """All facts of one run. `args` holds the effective arguments by field name."""
+
+    model: str | None = None
+    model_class: str | None = None
+    versions: Versions = Versions()
+    gpu: GpuFacts = GpuFacts()
+    parallel: Parallel = Parallel()
+    args: Mapping[str, Value] | None = None
+    requested_args: Mapping[str, Value] | None = None
+    changed_args: tuple[ChangedArgument, ...] = ()
+    moe: MoeFacts = MoeFacts()
+    graphs: Graphs = Graphs()
+    capacity: CapacityFacts = CapacityFacts()
+    memory: MemoryFacts = MemoryFacts()
+    startup: Startup = Startup()
+    failure: Failure = Failure()
+    serving: Serving = Serving()
+    log: LogFacts = LogFacts()
+    ranks: tuple[str, ...] = ()
+    signals: Mapping[str, tuple[Signal, ...]] = field(default_factory=dict)
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
