@@ -195,9 +195,17 @@ def _entry(key: str, value: object) -> Entry | list[str]:
         num_stages=numbers.get("num_stages"),
         use_tma=cast("bool | None", fields.get(TMA_KEY)),
         extras=tuple(
-            (name, json.dumps(field)) for name, field in fields.items() if name not in known
+            (name, json.dumps(_plain(field))) for name, field in fields.items() if name not in known
         ),
     )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Pairs):
+        return {name: _plain(field) for name, field in value}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _entry_problems(key: str, fields: Mapping[str, object]) -> Iterable[str]:
