@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from advisor.knowledge.modules import Module, Names, bindings, imports_of, read_module
@@ -122,6 +122,9 @@ class Constants:
         if node.id in module.imports:
             target, original = module.imports[node.id]
             return self.value(ast.Name(id=original), Scope(module=target, depth=scope.depth))
+        for target in module.star_imports:
+            if (value := self._name(node, Scope(module=target))) is not UNRESOLVED:
+                return value
         return UNRESOLVED
 
     def _members(self, node: ast.ClassDef, scope: Scope) -> object:
@@ -148,7 +151,9 @@ class Constants:
 
     def _call(self, node: ast.Call, scope: Scope) -> object:
         match node.func:
-            case ast.Name(id="list" | "tuple" | "set" | "sorted" | "get_args") if node.args:
+            case ast.Name(id="list" | "tuple" | "set" | "frozenset" | "sorted" | "get_args") if (
+                node.args
+            ):
                 value = self.value(node.args[0], scope)
                 return value if isinstance(value, list) else UNRESOLVED
             case ast.Attribute(attr="keys", value=owner):
@@ -165,17 +170,12 @@ class Constants:
         value = function.body[-1].value
         for statement in function.body:
             if isinstance(statement, ast.ImportFrom):
-                self._learn(scope.module, imports_of([statement]))
+                self._learn(scope.module, imports_of([statement], ""))
         return UNRESOLVED if value is None else self.value(value, scope)
 
     def _learn(self, path: str, imports: Mapping[str, tuple[str, str]]) -> None:
         known = self.module(path)
-        self._modules[path] = Module(
-            values=known.values,
-            classes=known.classes,
-            functions=known.functions,
-            imports={**known.imports, **imports},
-        )
+        self._modules[path] = replace(known, imports={**known.imports, **imports})
 
     def _comprehension(self, node: ast.ListComp, scope: Scope) -> object:
         """Read `[m.name.lower() for m in SomeEnum]` and `[m.value for m in SomeEnum]`."""
