@@ -48,9 +48,7 @@ def build_kernel(source: KernelSource, launch: Launch, sm: int) -> Any:
 
     kernel = _load(source.path, source.functions)[source.kernel]
     signature, constants, attributes = _specialise(launch)
-    described = ASTSource(
-        fn=kernel, signature=signature, constexprs=constants, attrs=attributes
-    )
+    described = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     target = GPUTarget("cuda", sm, WARP_SIZE)
     return triton.compile(described, target=target, options=dict(launch.options))
 

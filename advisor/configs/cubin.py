@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 _MAGIC = b"\x7fELF\x02\x01"
 _SECTION_FORMAT = "<IIQQQQIIQQ"
-_NV_INFO = b".nv.info\0"
-_TEXT_PREFIX = ".text."
 _FRAME_SIZE = 0x11
 _REGISTER_COUNT = 0x2F
 _SIZED_VALUE = 0x04
+_SYMBOL_AND_VALUE = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +64,8 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
         position += 4
         if layout != _SIZED_VALUE:
             continue
-        if size == 8:
-            value = struct.unpack_from("<II", info, position)[1]
+        if size == _SYMBOL_AND_VALUE.size:
+            value = _SYMBOL_AND_VALUE.unpack_from(info, position)[1]
             found[kind] = max(found.get(kind, 0), value)
         position += size
     yield from found.items()

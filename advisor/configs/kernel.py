@@ -6,6 +6,11 @@ every BLOCK_SIZE_M rows of one expert. Parameters carry SGLang's names, so that 
 launch fits both. Importing this module imports Triton.
 """
 
+# A kernel is one long function of many parameters in SGLang's spelling; Triton's compiler, not
+# Python's, reads it, and refuses ternaries over values of different types.
+# ruff: noqa: ARG001, C901, N803, PIE808, PLR0912, PLR0913, PLR0915, PLR0917, SIM108, SIM300
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import triton
@@ -113,9 +118,7 @@ def moe_gemm(
         a_ptrs = a_ptr + (sources[:, None] * stride_am + steps[None, :] * stride_ak)
     if b_desc is None:
         b_ptrs = (
-            b_ptr
-            + expert * stride_be
-            + (steps[:, None] * stride_bk + columns[None, :] * stride_bn)
+            b_ptr + expert * stride_be + (steps[:, None] * stride_bk + columns[None, :] * stride_bn)
         )
 
     if block_scaled:
@@ -146,9 +149,7 @@ def moe_gemm(
         elif even_Ks:
             a = tl.load(a_ptrs, mask=row_mask[:, None], other=0.0)
         else:
-            a = tl.load(
-                a_ptrs, mask=row_mask[:, None] & (steps[None, :] < K - start), other=0.0
-            )
+            a = tl.load(a_ptrs, mask=row_mask[:, None] & (steps[None, :] < K - start), other=0.0)
         if b_desc is not None:
             b = b_desc.load([expert_i32, pid_n * BLOCK_SIZE_N, start])
             b = b.reshape(BLOCK_SIZE_N, BLOCK_SIZE_K).T

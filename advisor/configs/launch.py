@@ -85,7 +85,9 @@ def launch_of(
     Raises:
         InputError: If this kernel has a parameter that no read release has.
     """
-    values = _grouped(problem, gemm, entry) if is_grouped(problem) else _main(problem, gemm, entry, sm)
+    values = (
+        _grouped(problem, gemm, entry) if is_grouped(problem) else _main(problem, gemm, entry, sm)
+    )
     arguments = tuple(
         (parameter.name, _bind(parameter, values, source)) for parameter in source.parameters
     )
@@ -96,9 +98,7 @@ def launch_of(
     return Launch(arguments=arguments, options=tuple(options.items()))
 
 
-def _bind(
-    parameter: Parameter, values: Mapping[str, Argument], source: KernelSource
-) -> Argument:
+def _bind(parameter: Parameter, values: Mapping[str, Argument], source: KernelSource) -> Argument:
     if parameter.name in values:
         return values[parameter.name]
     if parameter.default is not None:
@@ -182,7 +182,7 @@ def _main(problem: MoeProblem, gemm: Gemm, entry: Entry, sm: int) -> dict[str, A
 
 def _scales(problem: MoeProblem, n: int, k: int) -> dict[str, Argument]:
     """Return scale pointers and strides: absent, per tensor, per channel or per block."""
-    strides = {name: 0 for name in ("asm", "ask", "bse", "bsk", "bsn")}
+    strides = dict.fromkeys(("asm", "ask", "bse", "bsk", "bsn"), 0)
     if problem.block_shape:
         groups = -(-k // problem.block_shape[1])
         rows = -(-n // problem.block_shape[0])

@@ -187,7 +187,9 @@ def _moe_name(match: re.Match[str]) -> MoeConfigName:
 
 
 def _sizes(file_name: str, texts: tuple[str | None, ...]) -> tuple[int, ...]:
-    values = tuple(int(text) if text and len(text) <= len(str(LARGEST_SIZE)) else 0 for text in texts)
+    values = tuple(
+        int(text) if text and len(text) <= len(str(LARGEST_SIZE)) else 0 for text in texts
+    )
     if not all(0 < value <= LARGEST_SIZE for value in values):
         raise InputError(f"{file_name!r}: sizes must lie between 1 and {LARGEST_SIZE}")
     return values

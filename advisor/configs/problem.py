@@ -76,7 +76,8 @@ def problem_of_name(
         top_k=top_k or ASSUMED_TOP_K,
         dtype=name.dtype,
         block_shape=name.block_shape,
-        per_channel=name.per_channel or (name.dtype is ExpertDtype.INT8_W8A8 and not name.block_shape),
+        per_channel=name.per_channel
+        or (name.dtype is ExpertDtype.INT8_W8A8 and not name.block_shape),
         group_size=(group_size or ASSUMED_GROUP_SIZE) if packed else group_size,
     )
 
@@ -104,7 +105,9 @@ def target_of_gpu(text: str) -> Target:
     gpu = find_gpu(text)
     if gpu is None or gpu.shared_memory_bytes is None:
         near = gpu_near_misses(text)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; give --sm instead, like --sm 120"
+        hint = (
+            f"; did you mean {', '.join(near)}?" if near else "; give --sm instead, like --sm 120"
+        )
         raise ConfigError(f"unknown GPU {text!r}{hint}")
     return Target(name=gpu.name, sm=gpu.sm, shared_memory_bytes=gpu.shared_memory_bytes)
 

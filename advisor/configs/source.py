@@ -105,13 +105,12 @@ def jit_functions(path: Path) -> Mapping[str, ast.FunctionDef]:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} is not Python that can be parsed: {error}") from error
-    return {node.name: node for node in tree.body if _is_jit(node)}
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {node.name: node for node in functions if _is_jit(node)}
 
 
-def _is_jit(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and [
-        ast.unparse(decorator) for decorator in node.decorator_list
-    ] == ["triton.jit"]
+def _is_jit(node: ast.FunctionDef) -> bool:
+    return [ast.unparse(decorator) for decorator in node.decorator_list] == ["triton.jit"]
 
 
 def _find_kernel(path: Path, *, grouped: bool) -> str | None:
@@ -140,6 +139,7 @@ def _parameters(node: ast.FunctionDef) -> Iterator[Parameter]:
     for argument, default in zip(arguments, [*missing, *node.args.defaults], strict=True):
         yield Parameter(
             name=argument.arg,
-            constant=argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation),
+            constant=argument.annotation is not None
+            and "constexpr" in ast.unparse(argument.annotation),
             default=ast.unparse(default) if default is not None else None,
         )
