@@ -19,7 +19,8 @@ from packaging.requirements import Requirement
 
 from advisor.errors import AdvisorError
 from advisor.knowledge.constants import UNRESOLVED
-from advisor.knowledge.extract import Flag, Interface, Status, Takes, extract
+from advisor.knowledge.extract import Flag, Interface, extract
+from advisor.knowledge.flag_kinds import Status, Takes
 from advisor.knowledge.releases import Release, known_releases
 from advisor.knowledge.tree import SourceTree, open_tree
 

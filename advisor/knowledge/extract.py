@@ -11,7 +11,6 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from advisor.errors import InputError
@@ -28,30 +27,13 @@ from advisor.knowledge.declarations import (
     registered_flags,
     renamed_destinations,
 )
+from advisor.knowledge.flag_kinds import Status, Takes
 from advisor.knowledge.tree import SourceTree, open_tree
 
 _DEPRECATED_HELP = re.compile(r"[\[(]?deprecated\b|--\S+ is deprecated\b", re.IGNORECASE)
 _VALUELESS = ("store_true", "store_false", "BooleanOptionalAction")
 _VALUELESS_DEPRECATED = ("DeprecatedAction", "DeprecatedStoreTrueAction", "StoreConstAction")
 _STORES_TRUE = ("store_true", "BooleanOptionalAction", "DeprecatedStoreTrueAction")
-
-
-class Takes(StrEnum):
-    """What a flag expects behind it on the command line."""
-
-    NOTHING = "nothing"
-    ONE = "one"
-    OPTIONAL = "optional"
-    MANY = "many"
-
-
-class Status(StrEnum):
-    """What happens when a flag is used."""
-
-    ACTIVE = "active"
-    DEPRECATED = "deprecated"
-    IGNORED = "ignored"
-    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

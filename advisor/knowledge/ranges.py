@@ -126,6 +126,20 @@ class VersionRange:
         return VersionRange(first=first, last=last)
 
 
+def parse_ranges(text: str) -> tuple[VersionRange, ...]:
+    """Read ranges separated by commas: "0.5.9 – 0.5.10, 0.5.14".
+
+    Raises:
+        InputError: If one of them is no version range.
+    """
+    return tuple(VersionRange.parse(part) for part in text.split(","))
+
+
+def describe_ranges(ranges: Sequence[VersionRange]) -> str:
+    """Return ranges in words, as `parse_ranges` reads them."""
+    return ", ".join(item.describe() for item in ranges)
+
+
 def membership(ranges: Sequence[VersionRange], version: str | Version) -> Membership:
     """Say whether a version lies in any of several ranges."""
     answers = {item.contains(version) for item in ranges}
