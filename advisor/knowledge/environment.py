@@ -164,7 +164,7 @@ class MoeConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """An environment variable; a secret value reads `<redacted>`."""
+    """An environment variable; a secret value reads `[redacted]`."""
 
     name: str
     value: str

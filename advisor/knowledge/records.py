@@ -7,7 +7,6 @@ control characters and what is beyond their bound; other misfits are refused.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import types
 import typing
@@ -20,7 +19,6 @@ NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or
 T = typing.TypeVar("T")
 
 
-@functools.cache
 def field_types(kind: type) -> dict[str, object]:
     """Return the fields of a dataclass with their types."""
     return typing.get_type_hints(kind)

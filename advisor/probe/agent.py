@@ -494,8 +494,8 @@ def masked(name: str, value: str) -> str:
     """Return a value that is safe to show; passwords in URLs are cut out."""
     secret = SECRET_NAME.search(name) and not HARMLESS_VALUE.match(value)
     if secret or SECRET_VALUE.search(value):
-        return "<redacted>"
-    return re.sub("://[^/@ ]*@", "://<redacted>@", value)[:4096]
+        return "[redacted]"
+    return re.sub("://[^/@ ]*@", "://[redacted]@", value)[:4096]
 
 
 def system() -> Json:
