@@ -1,0 +1,3 @@
+"""The command line: parses options, prints results, exits; knows everything, decides nothing."""
+
+from __future__ import annotations

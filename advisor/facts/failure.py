@@ -55,6 +55,11 @@ class FailureCollector:
         if len(self.tracebacks) < _MOST_TRACEBACKS:
             self.tracebacks.append(read_traceback(record))
 
+    @property
+    def ended(self) -> bool:
+        """Whether the processes of the run were seen to end."""
+        return self._child_failed or self._terminated or any(t.fatal for t in self.tracebacks)
+
     def result(self, *, phase: str | None) -> Failure:
         """Return the first fatal traceback that names an exception, or the first of all."""
         named = [item for item in self.tracebacks if item.exceptions]

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from advisor.sources.records import Evidence, Record
 
+SERVING_KEYS = frozenset({"decode-batch", "prefill-batch"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:

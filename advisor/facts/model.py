@@ -262,13 +262,18 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
-    """What kind of log this is: which parts of a run it holds."""
+    """What kind of log this is: which parts of a run it holds.
+
+    `secrets` names what was redacted; `divergent` lists messages that each rank should print but
+    only some did.
+    """
 
     lines: int = 0
     has_arguments: bool = False
     has_startup: bool = False
     has_serving: bool = False
     secrets: tuple[str, ...] = ()
+    divergent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,11 @@ class StartupCollector:
     _deepgemm: list[Record] = field(default_factory=list)
     _deepgemm_shapes: int = 0
 
+    @property
+    def ready(self) -> bool:
+        """Whether the server said that it is ready."""
+        return self._ready is not None
+
     def see(self, time: datetime | None) -> None:
         """Note that a record of this time was read."""
         if time is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import glob
 import gzip
+import io
 import lzma
 import sys
 import zlib
@@ -24,10 +25,14 @@ _STANDARD_INPUT = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogInput:
-    """One log to read: its name in reports, and its path (None for standard input)."""
+    """One log to read: its name in reports, and its path (None for standard input).
+
+    `text` is a log given as it is, as the examples of rules are.
+    """
 
     name: str
-    path: Path | None
+    path: Path | None = None
+    text: str | None = None
 
 
 def expand(arguments: Sequence[str]) -> tuple[LogInput, ...]:
@@ -45,7 +50,7 @@ def expand(arguments: Sequence[str]) -> tuple[LogInput, ...]:
 
 def _expand_one(argument: str) -> list[LogInput]:
     if argument == _STANDARD_INPUT:
-        return [LogInput(name="stdin", path=None)]
+        return [LogInput(name="stdin")]
     path = Path(argument)
     if path.is_dir():
         return _logs_in_folder(path)
@@ -102,6 +107,9 @@ def open_log(log: LogInput) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _open_raw(log: LogInput) -> Iterator[IO[bytes]]:
+    if log.text is not None:
+        yield io.BytesIO(log.text.encode("utf-8", "surrogateescape"))
+        return
     if log.path is None:
         yield sys.stdin.buffer
         return

@@ -26,13 +26,14 @@ _LONGEST_TRACEBACK_LINES = 400
 class Found:
     """A record that holds literals of the scanner.
 
-    `literals` are indexes into the scanner's list. `traceback` marks the whole traceback, given
-    after its lines; the lines that hold literals come on their own first.
+    `literals` are indexes into the scanner's list. Lines of a traceback that hold literals come on
+    their own (`in_traceback`), then the whole traceback once (`traceback`).
     """
 
     record: Record
     literals: tuple[int, ...]
     traceback: bool = False
+    in_traceback: bool = False
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class LogReader:
             self._open.body.append(record.message)
             record = replace(record, time=self._open.head.time, ranks=self._open.head.ranks)
         if literals:
-            yield Found(record=record, literals=literals)
+            yield Found(record=record, literals=literals, in_traceback=self._open is not None)
 
     def _read_body(
         self, block: bytes, position: int, number: int, *, stop: int

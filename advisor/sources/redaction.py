@@ -33,7 +33,19 @@ _SHAPED = regex.compile(
 )
 _URL = regex.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]{1,256}@")
 _NO_SECRET = frozenset({"none", "true", "false", "null", "''", '""', HIDDEN.lower()})
-_HINTS = ("key", "token", "secret", "passw", "credential", "hf_", "sk-", "gh", "akia", "bearer", "@")
+_HINTS = (
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "credential",
+    "hf_",
+    "sk-",
+    "gh",
+    "akia",
+    "bearer",
+    "@",
+)
 
 
 @dataclass(slots=True)

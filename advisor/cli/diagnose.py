@@ -1,0 +1,132 @@
+"""`advisor diagnose`: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from advisor.cli.output import emit
+from advisor.diagnosis import Request, diagnose_logs
+from advisor.errors import InputError
+from advisor.facts.launch import parse_launch
+from advisor.facts.literals import Value
+from advisor.findings import Severity
+from advisor.knowledge.environment import Environment, parse_environment
+from advisor.report.formats import FORMATS, Style
+from advisor.rules.load import load_rules
+from advisor.sources.files import expand
+
+_NEVER = "never"
+_EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o ticket.md"
+
+
+@click.command(name="diagnose", epilog=_EPILOG)
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option(
+    "--args",
+    "launch",
+    metavar="FILE|COMMAND",
+    help="The launch command, to tell what was asked for from what runs.",
+)
+@click.option(
+    "--env",
+    "env_file",
+    type=click.Path(path_type=Path),
+    help="What `advisor probe` wrote on the server's machine.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(sorted(FORMATS)),
+    default="json",
+    show_default=True,
+    help="How to write the report.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report to this file.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", _NEVER]),
+    default="error",
+    show_default=True,
+    help="Exit 1 where a finding is at or above this level.",
+)
+@click.option(
+    "--rules",
+    "rule_folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A folder of your own rules; may be given several times.",
+)
+@click.option(
+    "--run",
+    "run_number",
+    type=int,
+    help="Judge this run of a log that holds several (1 is the first; default: the last).",
+)
+@click.option(
+    "--width",
+    type=click.IntRange(40, 400),
+    help="Columns of the terminal report (default: the terminal's).",
+)
+@click.option("--no-redact", is_flag=True, help="Keep secrets in the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only findings, no facts and no plan.")
+def diagnose_command(
+    *,
+    logs: tuple[str, ...],
+    launch: str | None,
+    env_file: Path | None,
+    form: str,
+    output: Path | None,
+    fail_on: str,
+    rule_folders: tuple[Path, ...],
+    run_number: int | None,
+    width: int | None,
+    no_redact: bool,
+    quiet: bool,
+) -> int:
+    """Read a server's log and say what costs what, and why.
+
+    LOG is a file, a folder, a glob, or - for standard input; .gz, .bz2, .xz and .zst are read as
+    they are, and so are the wrappers of docker, Kubernetes, compose, journald and syslog.
+
+    Exit codes: 0 nothing at or above --fail-on, 1 something is, 2 the input cannot be used.
+    """
+    request = Request(
+        logs=expand(logs),
+        rules=load_rules(rule_folders),
+        environment=_environment(env_file),
+        requested_args=_requested(launch),
+        fail_on=None if fail_on == _NEVER else Severity(fail_on),
+        redact=not no_redact,
+        run_number=run_number,
+    )
+    report = diagnose_logs(request)
+    style = Style.of_terminal(width=width, to_file=output is not None, quiet=quiet)
+    emit(FORMATS[form](report, style), output)
+    return report.exit_code
+
+
+def _requested(launch: str | None) -> Mapping[str, Value] | None:
+    """Read the launch command, given as text or as the name of a file that holds it."""
+    if launch is None:
+        return None
+    path = Path(launch)
+    if " " not in launch and path.is_file():
+        launch = path.read_text(encoding="utf-8", errors="replace")
+    return parse_launch(launch)
+
+
+def _environment(path: Path | None) -> Environment | None:
+    if path is None:
+        return None
+    try:
+        return parse_environment(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None

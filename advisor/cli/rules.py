@@ -1,0 +1,82 @@
+"""`advisor rules`: the catalogue and its upkeep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from advisor.errors import ConfigError, RuleError
+from advisor.examples import example_problems
+from advisor.report import rule_page
+from advisor.rules.load import bundled_rules, check_rules, load_rules, read_folder
+from advisor.rules.model import Rule
+from advisor.rules.nodes import near
+
+
+@click.group(name="rules", epilog="Example: advisor rules explain moe-config-missing")
+def rules_group() -> None:
+    """List, explain and check the rules."""
+
+
+@rules_group.command(name="list", epilog="Example: advisor rules list --topic moe_config")
+@click.option("--topic", help="Only rules of this topic.")
+@click.option("--format", "form", type=click.Choice(["terminal", "json"]), default="terminal")
+@click.option(
+    "--rules",
+    "folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A folder of your own rules.",
+)
+def list_command(*, topic: str | None, form: str, folders: tuple[Path, ...]) -> None:
+    """List the rules: id, severity, topic and title."""
+    rules = [rule for rule in load_rules(folders) if topic in {None, rule.topic}]
+    if form == "json":
+        click.echo(json.dumps([rule_page.summary(rule) for rule in rules], indent=2))
+        return
+    for rule in rules:
+        click.echo(
+            f"{rule.id:<40} {rule.wording.severity.value:<8} {rule.topic:<18} {rule_page.plain_title(rule)}"
+        )
+
+
+@rules_group.command(name="explain", epilog="Example: advisor rules explain moe-config-missing")
+@click.argument("rule_id", metavar="ID")
+@click.option(
+    "--rules",
+    "folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A folder of your own rules.",
+)
+def explain_command(*, rule_id: str, folders: tuple[Path, ...]) -> None:
+    """Say what a rule looks for, why it matters, what to do, and when to ignore it."""
+    click.echo(rule_page.page(_find(rule_id, load_rules(folders))), nl=False)
+
+
+@rules_group.command(name="check", epilog="Example: advisor rules check my-rules/")
+@click.argument("folders", type=click.Path(path_type=Path), nargs=-1)
+def check_command(*, folders: tuple[Path, ...]) -> None:
+    """Check rule files: all mistakes at once, examples included (the bundled rules by default)."""
+    rules = (
+        tuple(rule for folder in folders for rule in read_folder(folder))
+        if folders
+        else bundled_rules()
+    )
+    known = {rule.id for rule in rules} | (
+        {rule.id for rule in bundled_rules()} if folders else set()
+    )
+    problems = check_rules(rules, known) or example_problems(rules)
+    if problems:
+        raise RuleError(problems)
+    examples = sum(len(rule.examples) for rule in rules)
+    click.echo(f"{len(rules)} rules, {examples} examples: all hold")
+
+
+def _find(rule_id: str, rules: tuple[Rule, ...]) -> Rule:
+    for rule in rules:
+        if rule.id == rule_id:
+            return rule
+    raise ConfigError(f"no rule {rule_id!r}{near(rule_id, [rule.id for rule in rules])}")

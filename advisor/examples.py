@@ -1,0 +1,73 @@
+"""Run the examples of rules: they are the rules' tests and their documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from advisor.diagnosis import Request, diagnose_logs
+from advisor.errors import AdvisorError
+from advisor.facts.launch import parse_launch
+from advisor.findings import Finding, Verdicts
+from advisor.knowledge.environment import parse_environment
+from advisor.rules.model import Example, Rule
+from advisor.sources.files import LogInput
+
+
+def run_example(rule: Rule, example: Example) -> Verdicts:
+    """Judge an example by its rule alone, through the real readers.
+
+    Raises:
+        AdvisorError: If the example's input cannot be used.
+    """
+    logs = (LogInput(name="example.log", text=example.log),) if example.log.strip() else ()
+    request = Request(
+        logs=logs,
+        rules=(rule,),
+        environment=parse_environment(example.env, "example") if example.env.strip() else None,
+        requested_args=parse_launch(example.args) if example.args.strip() else None,
+        fail_on=None,
+    )
+    return diagnose_logs(request, tolerant=True).verdicts
+
+
+def example_problems(rules: Iterable[Rule]) -> list[str]:
+    """List the examples that do not come out as they claim."""
+    return [
+        f"{rule.origin}:1: example {example.name!r}: {problem}"
+        for rule in rules
+        for example in rule.examples
+        if (problem := example_problem(rule, example))
+    ]
+
+
+def example_problem(rule: Rule, example: Example) -> str | None:
+    """Say how an example differs from what it claims; None where it holds."""
+    import jinja2
+
+    try:
+        verdicts = run_example(rule, example)
+    except AdvisorError as error:
+        return str(error)
+    except jinja2.TemplateError as error:
+        return f"a text cannot be filled: {error}"
+    if (actual := outcome(verdicts)) != example.expect:
+        reason = f" ({verdicts.skipped[0].reason})" if verdicts.skipped else ""
+        return f"expected {example.expect}, is {actual}{reason}"
+    return _finding_problem(verdicts.findings[0], example) if verdicts.findings else None
+
+
+def outcome(verdicts: Verdicts) -> str:
+    """Name what became of the only rule that was applied."""
+    if verdicts.findings:
+        return "fires"
+    return "skipped" if verdicts.skipped else "quiet"
+
+
+def _finding_problem(finding: Finding, example: Example) -> str | None:
+    if example.severity is not None and finding.severity is not example.severity:
+        return f"expected severity {example.severity}, is {finding.severity}"
+    if example.summary is not None and " ".join(finding.summary.split()) != " ".join(
+        example.summary.split()
+    ):
+        return f"expected the summary {example.summary!r}, is {finding.summary!r}"
+    return None

@@ -1,0 +1,164 @@
+"""One run of a server: collectors fed in log order, then frozen facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from advisor.facts.arguments import ArgumentCollector
+from advisor.facts.failure import FailureCollector
+from advisor.facts.graphs import GraphCollector
+from advisor.facts.hits import SERVING_KEYS, Hit, rank_order
+from advisor.facts.identity import IdentityCollector
+from advisor.facts.memory import MemoryCollector
+from advisor.facts.model import CapacityFacts, LogFacts, RunFacts
+from advisor.facts.moe import MoeCollector
+from advisor.facts.serving import ServingCollector
+from advisor.facts.signals import SignalCollector
+from advisor.facts.startup import StartupCollector
+from advisor.sources.records import Evidence, Record
+
+_STARTUP_KEYS = (
+    "torch-distributed-begin",
+    "load-weight-begin",
+    "load-weight-end",
+    "kv-cache-allocated",
+    "memory-pool-end",
+    "capacity-line",
+    "graph-begin-old",
+    "graph-begin-new",
+)
+
+
+@dataclass(slots=True)
+class RunCollector:
+    """Everything known of one run while its log is read."""
+
+    arguments: ArgumentCollector = field(default_factory=ArgumentCollector)
+    identity: IdentityCollector = field(default_factory=IdentityCollector)
+    moe: MoeCollector = field(default_factory=MoeCollector)
+    graphs: GraphCollector = field(default_factory=GraphCollector)
+    memory: MemoryCollector = field(default_factory=MemoryCollector)
+    startup: StartupCollector = field(default_factory=StartupCollector)
+    failure: FailureCollector = field(default_factory=FailureCollector)
+    serving: ServingCollector = field(default_factory=ServingCollector)
+    signals: SignalCollector = field(default_factory=SignalCollector)
+    hits: int = 0
+    nodes: set[int] = field(default_factory=set)
+    _ranks: dict[str, None] = field(default_factory=dict)
+    _has_startup: bool = False
+
+    def take(self, hit: Hit) -> None:
+        """Feed one fact line to every collector that may know it."""
+        self.hits += 1
+        self._see(hit.record)
+        self._has_startup = self._has_startup or hit.key in _STARTUP_KEYS
+        if hit.key in SERVING_KEYS:
+            self.serving.take(hit)
+            return
+        for collector in (
+            self.arguments,
+            self.identity,
+            self.moe,
+            self.graphs,
+            self.startup,
+            self.failure,
+        ):
+            collector.take(hit)
+        self.memory.take(hit)
+
+    def take_signal(self, hit: Hit) -> None:
+        """Count one hit of a rule's pattern."""
+        self.hits += 1
+        self._see(hit.record)
+        self.signals.take(hit)
+
+    def take_traceback(self, record: Record) -> None:
+        """Note one whole traceback."""
+        self._see(record)
+        self.failure.take_traceback(record)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a rank of this run has begun to work."""
+        return self._has_startup
+
+    @property
+    def ready(self) -> bool:
+        """Whether the server said that it is ready."""
+        return self.startup.ready
+
+    @property
+    def over(self) -> bool:
+        """Whether the run was seen to end: what follows without a rank may be the next start."""
+        return self.failure.ended
+
+    def _see(self, record: Record) -> None:
+        self.startup.see(record.time)
+        if record.ranks:
+            self._ranks.setdefault(record.rank)
+
+    def result(self, *, lines: int = 0, secrets: tuple[str, ...] = ()) -> RunFacts:
+        """Freeze what was collected."""
+        arguments = self.arguments.result()
+        startup = self.startup.result()
+        moe = self.moe.result()
+        capacity = self.memory.capacity()
+        requested = arguments.effective or {}
+        ranks = tuple(sorted(self._ranks, key=rank_order))
+        return RunFacts(
+            model=_text(requested.get("model_path")),
+            model_class=self.memory.model_class,
+            versions=self.identity.versions(arguments, moe),
+            gpu=self.identity.gpu(moe, ranks),
+            parallel=self.identity.parallel(arguments.effective, ranks),
+            args=arguments.effective,
+            requested_args=arguments.requested,
+            changed_args=arguments.changed,
+            moe=moe,
+            graphs=self.graphs.result(),
+            capacity=_with_request(capacity, arguments.effective),
+            memory=self.memory.result(),
+            startup=startup,
+            failure=self.failure.result(phase=startup.open_phase),
+            serving=self.serving.result(cap=capacity.max_running_requests),
+            log=LogFacts(
+                lines=lines,
+                has_arguments=arguments.effective is not None,
+                has_startup=self._has_startup,
+                has_serving=self.serving.result(cap=None).decode_lines is not None,
+                secrets=secrets,
+            ),
+            ranks=ranks,
+            signals=self.signals.result(),
+            evidence=self._evidence(),
+        )
+
+    def _evidence(self) -> Mapping[str, Evidence]:
+        found = dict(self.memory.evidence)
+        found.update(self.identity.evidence)
+        if self.arguments.evidence is not None:
+            found["args"] = self.arguments.evidence
+        for name in ("distributed init", "weight loading"):
+            if (evidence := self.startup.evidence_of(name)) is not None:
+                found[f"startup.{name}"] = evidence
+        if self.startup.shard_evidence is not None:
+            found["startup.shards"] = self.startup.shard_evidence
+        return found
+
+
+def _with_request(capacity: CapacityFacts, args: Mapping[str, object] | None) -> CapacityFacts:
+    requested = None if args is None else args.get("max_running_requests")
+    return CapacityFacts(
+        max_running_requests=capacity.max_running_requests,
+        requested_max_running_requests=requested if isinstance(requested, int) else None,
+        max_total_num_tokens=capacity.max_total_num_tokens,
+        chunked_prefill_size=capacity.chunked_prefill_size,
+        max_prefill_tokens=capacity.max_prefill_tokens,
+        context_length=capacity.context_length,
+        available_gpu_gib=capacity.available_gpu_gib,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

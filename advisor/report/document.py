@@ -1,0 +1,154 @@
+"""The JSON document of a report, `schema_version` 1 (its schema ships in `advisor/data/`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from packaging.version import Version
+
+from advisor import __version__
+from advisor.diagnosis import Report
+from advisor.facts.model import RunFacts
+from advisor.findings import Action, Finding
+from advisor.knowledge.ranges import VersionRange
+from advisor.sources.records import Evidence
+
+SCHEMA_VERSION = 1
+
+
+def render(report: Report) -> str:
+    """Return the report as JSON, two spaces deep, ended by a newline."""
+    return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def document(report: Report) -> dict[str, object]:
+    """Return the report as plain values; what is not known is left out."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "advisor", "version": __version__},
+        "sources": [
+            {
+                "name": source.name,
+                "lines": source.lines,
+                "bytes": source.bytes_,
+                "unread": source.unread,
+                "runs": source.runs,
+            }
+            for source in report.sources
+        ],
+        "run": {"number": report.run_number, "count": report.run_count},
+        "facts": _facts(report.run),
+        "findings": [_finding(finding) for finding in report.verdicts.findings],
+        "skipped": [{"rule": item.rule, "reason": item.reason} for item in report.verdicts.skipped],
+        "plan": [
+            {"rule": item.rule, "severity": item.severity.value, **_action(item.action)}
+            for item in report.plan
+        ],
+        "fail_on": "never" if report.fail_on is None else report.fail_on.value,
+        "exit_code": report.exit_code,
+    }
+
+
+def _facts(run: RunFacts) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "sglang_version": plain(run.versions.sglang),
+        "sglang_version_basis": run.versions.sglang_basis,
+        "model": run.model,
+        "model_class": run.model_class,
+        "gpu": _pruned(
+            {
+                "name": run.gpu.name,
+                "sm": run.gpu.sm,
+                "memory_gib": run.gpu.memory_gib,
+                "count": run.gpu.count,
+            }
+        ),
+        "triton_version": run.versions.triton,
+        "torch_version": run.versions.torch,
+        "parallel": _pruned(
+            {
+                "tp": run.parallel.tensor,
+                "dp": run.parallel.data,
+                "pp": run.parallel.pipeline,
+                "ep": run.parallel.expert,
+                "nnodes": run.parallel.nodes,
+            }
+        ),
+        "requested_args": plain(run.requested_args or {}),
+        "effective_args": plain(run.args or {}),
+        "changed_args": [plain(change) for change in run.changed_args],
+        "capacity": plain(run.capacity),
+        "memory": plain(run.memory),
+        "moe_configs": [plain(lookup) for lookup in run.moe.lookups],
+        "graphs": plain(run.graphs),
+        "startup": plain(run.startup),
+        "serving": plain(run.serving),
+        "failure": plain(run.failure),
+        "ready": run.startup.ready,
+        "ranks": list(run.ranks),
+    }
+    return _pruned(facts)
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "rule": finding.rule,
+        "title": finding.title,
+        "topic": finding.topic,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "category": finding.category.value,
+        "summary": finding.summary,
+        "why": finding.why,
+        "evidence": [_evidence(place) for place in finding.evidence],
+        "actions": [_action(action) for action in finding.actions],
+        "values": plain(finding.values),
+        "references": list(finding.references),
+    }
+
+
+def _evidence(place: Evidence) -> dict[str, object]:
+    return {
+        "source": place.source,
+        "line": place.line,
+        "text": place.text,
+        "count": place.count,
+        "ranks": list(place.ranks),
+    }
+
+
+def _action(action: Action) -> dict[str, object]:
+    return {
+        "title": action.title,
+        "command": action.command,
+        "expect": action.expect,
+        "risk": action.risk,
+        "verify": action.verify,
+    }
+
+
+def _pruned(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def plain(value: object) -> object:
+    """Turn records, versions and times into what JSON can hold; unknown fields are left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, VersionRange):
+            return value.describe()
+        return _pruned({field.name: plain(getattr(value, field.name)) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, (datetime, Version)):
+        return str(value)
+    if isinstance(value, float):
+        return round(value, 6)
+    return value
