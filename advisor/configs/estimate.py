@@ -1,0 +1,68 @@
+"""Shared memory of the fused-MoE kernel by formula, for machines without Triton.
+
+Found by compiling the bundled kernel with Triton 3.6.0 over the whole tuning grid (M 16 to 256, N 32
+to 256, K 32 to 256, 4 and 8 warps, 2 to 5 stages) for SM80, SM90, SM100 and SM120; the tests compare
+it with the compiler. Only some tiles of BLOCK_SIZE_K 32 on SM8x need more than is said here, for the
+output, and stay far below the limit. Another Triton may differ: these figures are called estimates.
+"""
+
+from __future__ import annotations
+
+from advisor.configs.entries import Entry
+from advisor.configs.launch import is_grouped, swaps_operands
+from advisor.configs.names import ExpertDtype
+from advisor.configs.problem import MoeProblem
+
+_WARP_SIZE = 32
+_SCALE_BYTES = 4
+_BARRIER_BYTES = 16
+_MATRIX_ROWS = 64
+"""Rows from which a tile runs on the warp-group or tensor-memory matrix units."""
+
+_HOPPER = range(90, 100)
+_BLACKWELL_DATA_CENTRE = range(100, 120)
+
+
+def estimate_shared_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
+    """Return the shared memory that a block will ask for, in bytes."""
+    a_bytes = entry.block_m * entry.block_k * problem.element_bytes
+    b_bytes = _weight_tile_bytes(problem, entry)
+    buffers = _buffers(problem, entry, sm)
+    needed = buffers * (a_bytes + b_bytes) + _conversion_bytes(problem, entry, sm)
+    if _tensor_memory(problem, entry, sm):
+        needed += _BARRIER_BYTES
+    return needed
+
+
+def _weight_tile_bytes(problem: MoeProblem, entry: Entry) -> int:
+    elements = entry.block_n * entry.block_k
+    if problem.dtype is ExpertDtype.INT8_W8A16 or is_grouped(problem):
+        return elements
+    return elements * problem.element_bytes
+
+
+def _buffers(problem: MoeProblem, entry: Entry, sm: int) -> int:
+    """Return how many tiles are in flight: one more where the matrix unit reads shared memory."""
+    direct = _tensor_memory(problem, entry, sm) or _warp_groups(problem, entry, sm)
+    return entry.stages if direct else max(1, entry.stages - 1)
+
+
+def _warp_groups(problem: MoeProblem, entry: Entry, sm: int) -> bool:
+    tall = entry.block_m >= _MATRIX_ROWS or swaps_operands(problem, entry, sm)
+    return sm in _HOPPER and tall
+
+
+def _tensor_memory(problem: MoeProblem, entry: Entry, sm: int) -> bool:
+    integer = problem.dtype is ExpertDtype.INT8_W8A8
+    return sm in _BLACKWELL_DATA_CENTRE and entry.block_m >= _MATRIX_ROWS and not integer
+
+
+def _conversion_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
+    """Return the scratch that block scales take on their way into the accumulator's layout."""
+    if problem.block_shape is None:
+        return 0
+    threads = _WARP_SIZE * entry.warps
+    columns = entry.block_n if entry.block_n > problem.block_shape[0] else 0
+    if sm in _BLACKWELL_DATA_CENTRE:
+        return _SCALE_BYTES * (columns + (entry.block_m if entry.block_m > threads else 0))
+    return _SCALE_BYTES * max(columns, entry.block_m if entry.block_m >= threads else 0)
