@@ -99,9 +99,24 @@ def server(pid: int) -> Optional[Json]:
     fact = {"pid": pid, "role": role, "command": command}  # type: Json
     try:
         fact["interpreter"] = interpreter_of(pid)
+        if not trusted(pid):
+            fact["error"] = (
+                "process {0} is another user's: to run its Python give --pid {0}".format(pid)
+            )
     except Unusable as problem:
         fact["error"] = str(problem)
     return fact
+
+
+def trusted(pid: int) -> bool:
+    """Say whether a process is ours or root's.
+
+    An interpreter that another user started is not run by a mere search: it is that user's code.
+    """
+    try:
+        return os.stat("/proc/{}".format(pid)).st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 def interpreter_of(pid: int) -> str:
@@ -169,7 +184,7 @@ def summary(path: str, origin: str) -> Json:
 def places(processes: Sequence[Json]) -> Iterator[Tuple[str, str]]:
     """Yield the interpreters worth a look, the likeliest of an SGLang server first."""
     for process in processes:
-        if process.get("interpreter") and trusted(process):
+        if "error" not in process:
             yield str(process["interpreter"]), "process {}".format(process["pid"])
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if os.environ.get(variable):
@@ -194,15 +209,21 @@ def interpreters(processes: Sequence[Json]) -> List[Json]:
     return [summary(path, origin) for path, origin in found.values()]
 
 
-def trusted(process: Json) -> bool:
-    """Say whether a process is ours or root's.
+def launched(pid: int) -> Json:
+    """Return a process as the choice, and the process whose variables it was started with.
 
-    An interpreter that another user started is not run by a mere search: it is that user's code.
+    A worker has overwritten its variables with its title; its launcher still has them.
     """
-    try:
-        return os.stat("/proc/{}".format(process["pid"])).st_uid in (0, os.geteuid())
-    except OSError:
-        return False
+    origin = "running SGLang, process {}".format(pid)
+    fact = {"interpreter": interpreter_of(pid), "pid": pid, "origin": origin}  # type: Json
+    while pid > 1:
+        if environment_of(pid):
+            return dict(fact, variables_pid=pid)
+        parent = re.search(rb"^PPid:\s*(\d+)", read("/proc/{}/status".format(pid)), re.MULTILINE)
+        pid = int(parent.group(1)) if parent else 0
+        if role_of(command_of(pid) or [""], link("/proc/{}/exe".format(pid))) is None:
+            break
+    return fact
 
 
 def choose(wish: Json, processes: Sequence[Json], known: Sequence[Json]) -> Json:
@@ -218,12 +239,10 @@ def choose(wish: Json, processes: Sequence[Json], known: Sequence[Json]) -> Json
             raise Unusable("no interpreter at {}".format(path))
         return {"interpreter": shutil.which(path), "origin": "--python"}
     if wish.get("pid"):
-        pid = int(str(wish["pid"]))
-        return {"interpreter": interpreter_of(pid), "pid": pid, "origin": "process {}".format(pid)}
+        return dict(launched(int(str(wish["pid"]))), origin="--pid {}".format(wish["pid"]))
     for process in processes:
-        if process.get("interpreter") and trusted(process):
-            origin = "running SGLang, process {}".format(process["pid"])
-            return {"interpreter": process["interpreter"], "pid": process["pid"], "origin": origin}
+        if "error" not in process:
+            return launched(int(str(process["pid"])))
     for name in ("sglang", "triton", "torch"):
         for fact in known:
             if name in fact:

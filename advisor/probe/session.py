@@ -49,11 +49,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The interpreter that the finder settled on."""
+    """The interpreter that the finder settled on, and the process whose variables it gets."""
 
     interpreter: str
     origin: str
     pid: int | None = None
+    variables_pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def probe(transport: Transport, wish: Wish, limit_s: float) -> Environment:
         target=transport.target,
         interpreter_origin=found.chosen.origin,
         pid=found.chosen.pid,
-        notes=notes_on(merged, found.chosen.interpreter),
+        notes=(*_on_variables(found.chosen), *notes_on(merged, found.chosen.interpreter)),
     )
     return replace(merged, probe=target)
 
@@ -119,10 +120,16 @@ def examine(transport: Transport, chosen: Chosen, deadline: float) -> Environmen
     """
     limit_s = f"{max(1.0, (deadline - time.monotonic()) * _AGENT_SHARE):.1f}"
     inside = [chosen.interpreter, "-", limit_s]
-    if chosen.pid is not None:
-        inside = [chosen.interpreter, "-c", _AS_PROCESS, str(chosen.pid), limit_s]
+    if chosen.variables_pid is not None:
+        inside = [chosen.interpreter, "-c", _AS_PROCESS, str(chosen.variables_pid), limit_s]
     answer = _send(transport.command(inside), "agent.py", deadline)
     return parse_environment(_required(transport, answer), transport.target)
+
+
+def _on_variables(chosen: Chosen) -> tuple[str, ...]:
+    if chosen.pid is None or chosen.variables_pid is not None:
+        return ()
+    return (f"The variables of process {chosen.pid} cannot be read: those of the probe are shown",)
 
 
 def _send(command: list[str], script: str, deadline: float) -> Answer:

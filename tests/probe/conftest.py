@@ -44,11 +44,11 @@ def fake_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def running_server(
     make_venv: MakeVenv, tmp_path: Path
-) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Return a starter of fake SGLang servers; each lives in a virtual environment of its own."""
     started: list[subprocess.Popen[str]] = []
 
-    def start() -> subprocess.Popen[str]:
+    def start(*options: str) -> subprocess.Popen[str]:
         python = make_venv("server", "server", "gpu") / "bin" / "python"
         environment = {
             "PATH": os.defpath,
@@ -56,7 +56,7 @@ def running_server(
             "HF_TOKEN": "hf_abcdefghijklmnopqrst",
         }
         process = subprocess.Popen(
-            [python, "-m", "sglang.launch_server", "--api-key", "my-own-word", "--tp", "8"],
+            [python, "-m", "sglang.launch_server", "--api-key", "my-own-word", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

@@ -13,7 +13,7 @@ from advisor.errors import ConfigError, InputError
 from advisor.knowledge.environment import Environment, parse_environment
 
 MakeVenv = Callable[..., Path]
-StartServer = Callable[[], "subprocess.Popen[str]"]
+StartServer = Callable[..., "subprocess.Popen[str]"]
 
 pytestmark = pytest.mark.usefixtures("fake_programs")
 
@@ -77,13 +77,26 @@ def test_process_is_probed_in_its_own_venv_with_its_own_variables(
 
 
 def test_running_server_is_found_without_being_named(running_server: StartServer) -> None:
-    pid = running_server().pid
+    pid = running_server("--tp", "8").pid
     environment = environment_of()
     assert environment.probe is not None
     assert (environment.probe.interpreter_origin or "").startswith("running SGLang, process")
     (server,) = [server for server in environment.servers if server.pid == pid]
     assert server.role == "server"
     assert server.command[-4:] == ("--api-key", "[redacted]", "--tp", "8")
+
+
+def test_worker_with_a_title_leads_to_its_venv_and_to_the_variables_of_its_launcher(
+    running_server: StartServer, tmp_path: Path
+) -> None:
+    launcher = running_server("--worker").pid
+    found = environment_of("--pid", str(launcher))
+    (worker,) = [server for server in found.servers if server.role == "scheduler_TP0"]
+    assert worker.command == ("sglang::scheduler_TP0",)
+    environment = environment_of("--pid", str(worker.pid))
+    assert environment.python is not None
+    assert environment.python.executable == str(tmp_path / "server" / "bin" / "python")
+    assert environment.variable("SGLANG_MOE_CONFIG_DIR") == str(tmp_path / "overlay")
 
 
 def test_without_a_server_the_interpreter_with_the_most_is_taken(
