@@ -33,6 +33,7 @@ SERVER_ARGS_ABOUT = """#
 # defaults  field: what it holds when its flag is not given, where that is not null; by release
 #           where it changed
 # computed  field: releases in which its default is computed at run time
+# adjusted  field: releases in which SGLang may change the value by itself after parsing
 # required  fields without default
 """
 FLAGS_ABOUT = """#
@@ -136,11 +137,17 @@ def server_args(interfaces: Sequence[Interface], versions: Sequence[str]) -> str
         known = {version: value for version, value in values.items() if value is not UNRESOLVED}
         if any(value is not None for value in known.values()):
             told[name] = by_release(known, versions)
+    adjusted = {
+        name: seen(changing, versions)
+        for name, found in fields.items()
+        if (changing := [version for version, field in found.items() if field.adjusted])
+    }
     required = sorted(set(fields) - set(defaults))
     return (
         section("fields", {name: seen(found, versions) for name, found in fields.items()})
         + section("defaults", told)
         + section("computed", computed)
+        + section("adjusted", adjusted)
         + f"required: {flow(required)}\n"
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.errors import InputError
+from advisor.knowledge.adjustments import adjusted_fields
 from advisor.knowledge.constants import UNRESOLVED, Constants, Scope
 from advisor.knowledge.declarations import (
     RECORD,
@@ -64,11 +65,17 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of ServerArgs; `default` is UNRESOLVED where it has none or it is computed."""
+    """A field of ServerArgs.
+
+    Attributes:
+        default: UNRESOLVED where it has none or it is computed.
+        adjusted: Whether SGLang may change the value by itself after parsing.
+    """
 
     name: str
     default: object
     required: bool
+    adjusted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +118,7 @@ def read_interface(tree: SourceTree, version: str) -> Interface:
         renamed=renamed_destinations(found[0]),
         deprecated_raises=_deprecated_raises(constants),
     )
+    adjusted = adjusted_fields(tree, found[0], fields)
     annotated = [flag for item in fields if (flag := annotated_flag(item, constants))]
     return Interface(
         version=version,
@@ -120,6 +128,7 @@ def read_interface(tree: SourceTree, version: str) -> Interface:
                 name=item.name,
                 default=reader.field_default(item),
                 required=item.default is None,
+                adjusted=item.name in adjusted,
             )
             for item in fields
         ),

@@ -10,8 +10,14 @@ from typing import cast
 from packaging.version import Version
 
 from advisor.knowledge.flag_kinds import Status, Takes
-from advisor.knowledge.ranges import Membership, VersionRange, membership, parse_ranges
-from advisor.knowledge.releases import known_versions, neighbours, parse_version, stands_for
+from advisor.knowledge.ranges import (
+    Membership,
+    VersionRange,
+    membership,
+    parse_ranges,
+    releases_in,
+)
+from advisor.knowledge.releases import known_versions, parse_version, speakers, stands_for
 from advisor.resources import read_data
 
 FLAGS_FILE = "flags.yaml"
@@ -87,6 +93,7 @@ def flag_exists(flag: str, version: str) -> bool | None:
     return None if answer is Membership.UNKNOWN else answer is Membership.IN
 
 
+@functools.lru_cache(maxsize=64)
 def flags_of(version: str) -> tuple[str, ...]:
     """Return the flags that a release has or, where the known ones do not tell, may have."""
     return tuple(flag for flag in _rows() if flag_exists(flag, version) is not False)
@@ -183,20 +190,18 @@ def _speaker(flag: str, version: str) -> Version | None:
     """Return the known release that answers for a version and has the flag."""
     if flag not in _rows() or parse_version(version) is None:
         return None
-    for neighbour in neighbours(version):
-        if neighbour is not None and flag_exists(flag, neighbour.version):
-            return Version(neighbour.version)
-    return None
+    having = releases_in(cast("str", _rows()[flag]["seen"]))
+    return next((release for release in speakers(version) if release in having), None)
 
 
 def _status(flag: str, release: Version) -> Status:
     for status in (Status.REFUSED, Status.IGNORED, Status.DEPRECATED):
-        if membership(_ranges(flag, status), release) is Membership.IN:
+        text = _rows()[flag].get(status)
+        if isinstance(text, str) and release in releases_in(text):
             return status
     return Status.ACTIVE
 
 
-@functools.cache
 def _ranges(flag: str, column: str) -> tuple[VersionRange, ...]:
     text = _rows()[flag].get(column)
     return parse_ranges(text) if isinstance(text, str) else ()
@@ -207,14 +212,7 @@ def _at(value: object, release: Version) -> object:
     if not isinstance(value, Mapping):
         return value
     table = cast("Mapping[str, object]", value)
-    return next(
-        (
-            stated
-            for span, stated in table.items()
-            if membership(parse_ranges(span), release) is Membership.IN
-        ),
-        None,
-    )
+    return next((stated for span, stated in table.items() if release in releases_in(span)), None)
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from advisor.knowledge.flag_table import (
     flags_of,
 )
 from advisor.knowledge.ranges import Membership, VersionRange
-from advisor.knowledge.releases import known_versions, neighbours, parse_version
+from advisor.knowledge.releases import known_versions, parse_version, speakers
 from advisor.resources import read_data
 
 __all__ = [
@@ -133,8 +133,7 @@ def _releases(version: str | VersionRange | None) -> Sequence[Version]:
         return inside or known_versions()
     if version is None or parse_version(version) is None:
         return known_versions()
-    around = {Version(row.version) for row in neighbours(version) if row is not None}
-    return sorted(around)
+    return speakers(version)
 
 
 def _spelling(flag: str, release: Version) -> str | None:

@@ -6,6 +6,7 @@ in an unlisted release between two known ones, so membership has three answers.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ class VersionRange:
         return VersionRange(first=first, last=last)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
     """Read ranges separated by commas: "0.5.9 – 0.5.10, 0.5.14".
 
@@ -133,6 +135,15 @@ def parse_ranges(text: str) -> tuple[VersionRange, ...]:
         InputError: If one of them is no version range.
     """
     return tuple(VersionRange.parse(part) for part in text.split(","))
+
+
+@functools.lru_cache(maxsize=1024)
+def releases_in(text: str) -> frozenset[Version]:
+    """Return the known releases that lie in ranges written as `parse_ranges` reads them."""
+    ranges = parse_ranges(text)
+    return frozenset(
+        version for version in known_versions() if membership(ranges, version) is Membership.IN
+    )
 
 
 def describe_ranges(ranges: Sequence[VersionRange]) -> str:

@@ -89,6 +89,13 @@ def neighbours(version: str | Version) -> tuple[Release | None, Release | None]:
     return (before[-1] if before else None), (after[0] if after else None)
 
 
+@functools.lru_cache(maxsize=64)
+def speakers(version: str | Version) -> tuple[Version, ...]:
+    """Return the known releases that answer for a version: itself, or its neighbours, in order."""
+    rows = [row for row in neighbours(version) if row is not None]
+    return tuple(dict.fromkeys(Version(row.version) for row in rows))
+
+
 def pinned(version: str, package: str) -> str | None:
     """Return the version of a package that an SGLang release pins.
 

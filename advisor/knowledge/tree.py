@@ -36,9 +36,15 @@ class SourceTree:
         file = self.package.joinpath(*path.split("/"))
         return _text(file) if file.is_file() else None
 
-    def python_files(self) -> Iterator[str]:
-        """Yield the path of every Python file below the package, sorted."""
-        yield from sorted(_python_files(self.package, ""))
+    def python_files(self, below: str = "") -> Iterator[str]:
+        """Yield the path of every Python file of the package, or of a folder in it, sorted."""
+        prefix = f"{below}/" if below else ""
+        if isinstance(self.package, zipfile.Path):
+            yield from sorted(_zipped_python_files(self.package, prefix))
+            return
+        folder = self.package.joinpath(*filter(None, below.split("/")))
+        if folder.is_dir():
+            yield from sorted(_python_files(folder, prefix))
 
     def parse(self, path: str) -> ast.Module | None:
         """Return the syntax tree of a file; None if it does not exist.
@@ -113,3 +119,10 @@ def _python_files(folder: Traversable, prefix: str) -> Iterator[str]:
             yield from _python_files(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(".py"):
             yield f"{prefix}{entry.name}"
+
+
+def _zipped_python_files(package: zipfile.Path, prefix: str) -> Iterator[str]:
+    """Yield files by one look at the archive's list: walking a zip folder by folder is slow."""
+    for name in package.root.namelist():
+        if name.startswith(package.at + prefix) and name.endswith(".py"):
+            yield name.removeprefix(package.at)
