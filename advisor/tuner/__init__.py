@@ -1,0 +1,1 @@
+"""The MoE kernel tuner: space, search, measuring, journal, pools and the files that come out."""

@@ -1,0 +1,304 @@
+"""Timing tiles on one GPU: CUDA graph replays over cold weights, and a check of the numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from advisor.configs.launch import Descriptor, Launch, Pointer
+from advisor.configs.problem import Gemm
+from advisor.tuner.kernels import Kernels, shared_form
+from advisor.tuner.operands import (
+    Activations,
+    Weights,
+    make_activations,
+    make_weights,
+    output_type,
+    reference_row,
+)
+from advisor.tuner.problem import extent, padded_rows
+from advisor.tuner.routing import Routing, sort_rows
+from advisor.tuner.space import Tile
+from advisor.tuner.work import Entrant, Failed, Failure, Outcome, Race, Raced, Timed, Trial, Work
+
+_SCREENING_REPLAYS = 4
+_RACE_ROUNDS = 10
+_CHECKED_ROWS = 16
+_LARGEST_ERROR_RATIO = 0.02
+_FATAL = ("illegal", "misaligned", "launch failure", "device-side assert", "hardware")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSetup:
+    """Measuring on real GPUs: a setup for pools."""
+
+    kernels: Kernels
+    routing: Routing
+    seed: int = 0
+
+    def recipes(self, work: Work) -> tuple[object, ...]:
+        """Return the kernels of a piece of work."""
+        return self.kernels.recipes(work)
+
+    def compile(self, recipe: object) -> Failed | None:
+        """Compile one kernel into the cache."""
+        if not isinstance(recipe, Launch):
+            raise TypeError(f"not a recipe of this setup: {recipe!r}")
+        built = self.kernels.build(recipe)
+        return built if isinstance(built, Failed) else None
+
+    def open(self, gpu: int) -> GpuBench:
+        """Take a GPU."""
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+        return GpuBench(self)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The tensors of one batch size."""
+
+    tokens: int
+    routings: list[list[list[int]]]
+    inputs: dict[Gemm, Activations]
+    outputs: dict[Gemm, Any]
+    topk_weights: Any
+    sorted_rows: dict[int, list[tuple[Any, Any, Any]]] = field(default_factory=dict)
+
+
+class GpuBench:
+    """One GPU with the problem's weights on it."""
+
+    def __init__(self, setup: GpuSetup) -> None:
+        """Take the GPU that `CUDA_VISIBLE_DEVICES` shows and fill its memory."""
+        import torch
+
+        self._torch = torch
+        self._kernels = setup.kernels
+        self._problem = setup.kernels.problem
+        self._routing = setup.routing
+        self._seed = setup.seed
+        self.poisoned = False
+        self.device = str(torch.cuda.get_device_name(0))
+        torch.manual_seed(setup.seed)
+        self._weights: dict[Gemm, Weights] = {
+            gemm: make_weights(self._problem, gemm, "cuda") for gemm in Gemm
+        }
+        self._built: dict[Launch, Any] = {}
+        self._batch: _Batch | None = None
+        self._batches: dict[int, _Batch] = {}
+
+    def measure(self, work: Work) -> Outcome:
+        """Time a piece of work; whatever goes wrong is an answer, not an exception."""
+        try:
+            if isinstance(work, Race):
+                return self._race(work)
+            return self._screen(work)
+        except Exception as error:  # noqa: BLE001  (whatever a candidate raises is its answer)
+            return self._failure(error)
+
+    def _failure(self, error: Exception) -> Failed:
+        text = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        try:
+            self._torch.cuda.synchronize()
+        except RuntimeError:
+            self.poisoned = True
+        self.poisoned = self.poisoned or any(word in text for word in _FATAL)
+        resources = type(error).__name__ == "OutOfResources"
+        return Failed(failure=Failure.RESOURCES if resources else Failure.LAUNCH, text=text)
+
+    def _screen(self, trial: Trial) -> Timed | Failed:
+        batch = self._batch_of(trial.tokens)
+        calls = self._calls(batch, trial.gemm, trial.tile)
+        if isinstance(calls, Failed):
+            return calls
+        graph = self._capture(calls)
+        graph.replay()
+        samples = tuple(self._replay_us(graph, len(calls)) for _ in range(_SCREENING_REPLAYS))
+        return Timed(samples_us=samples)
+
+    def _race(self, race: Race) -> Raced:
+        batch = self._batch_of(race.tokens)
+        prepared = [self._prepare(batch, entrant) for entrant in race.entrants]
+        samples: list[list[float]] = [[] for _ in race.entrants]
+        running = [place for place, one in enumerate(prepared) if not isinstance(one, Failed)]
+        for turn in range(-1, _RACE_ROUNDS):
+            for place in running if turn % 2 else reversed(running):
+                graph, launches, _ = prepared[place]
+                latency = self._replay_us(graph, launches)
+                if turn >= 0:
+                    samples[place].append(latency)
+        return Raced(
+            answers=tuple(
+                one
+                if isinstance(one, Failed)
+                else Timed(samples_us=tuple(taken), error_ratio=one[2])
+                for one, taken in zip(prepared, samples, strict=True)
+            )
+        )
+
+    def _prepare(self, batch: _Batch, entrant: Entrant) -> Any:
+        """Return (graph, launches, error) of an entrant, or why it cannot run."""
+        parts: list[list[Callable[[], None]]] = []
+        worst = 0.0
+        for gemm, tile in entrant.parts():
+            calls = self._calls(batch, gemm, tile)
+            if isinstance(calls, Failed):
+                return calls
+            error = self._error_ratio(batch, gemm, calls[0])
+            if not error <= _LARGEST_ERROR_RATIO:
+                text = f"{gemm} {tile.key}: differs from the reference by {error:.2g}"
+                return Failed(failure=Failure.WRONG, text=text)
+            worst = max(worst, error)
+            parts.append(calls)
+        turns = [call for turn in zip(*parts, strict=True) for call in turn]
+        return self._capture(turns), len(parts[0]), worst
+
+    def _capture(self, calls: list[Callable[[], None]]) -> Any:
+        graph = self._torch.cuda.CUDAGraph()
+        with self._torch.cuda.graph(graph):
+            for call in calls:
+                call()
+        return graph
+
+    def _replay_us(self, graph: Any, launches: int) -> float:
+        start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1000.0 / launches
+
+    def _calls(self, batch: _Batch, gemm: Gemm, tile: Tile) -> list[Callable[[], None]] | Failed:
+        """Return one launch per routing, the first of them run once to load the kernel."""
+        launch = self._kernels.launch(gemm, tile, batch.tokens)
+        kernel = self._build(launch)
+        if isinstance(kernel, Failed):
+            return kernel
+        columns = extent(self._problem, gemm)[0]
+        length = padded_rows(self._problem, batch.tokens, tile.block_m)
+        tiles = -(-length // tile.block_m) * -(-columns // tile.block_n)
+        runner = kernel[tiles, 1, 1]
+        weights = self._weights[gemm]
+        calls: list[Callable[[], None]] = []
+        for turn, sorted_rows in enumerate(self._sorted_rows(batch, tile.block_m)):
+            tensors = self._tensors(batch, gemm, sorted_rows, turn % weights.copies)
+            calls.append(_call(runner, _arguments(launch, tensors), self._torch))
+        calls[0]()
+        self._torch.cuda.synchronize()
+        return calls
+
+    def _build(self, launch: Launch) -> Any:
+        recipe = shared_form(launch)
+        if recipe not in self._built:
+            self._built[recipe] = self._kernels.build(recipe)
+        return self._built[recipe]
+
+    def _tensors(
+        self, batch: _Batch, gemm: Gemm, sorted_rows: tuple[Any, Any, Any], copy: int
+    ) -> dict[str, Any]:
+        weights, inputs = self._weights[gemm], batch.inputs[gemm]
+        rows, experts, padded = sorted_rows
+        return {
+            "a_ptr": inputs.values,
+            "b_ptr": weights.values[copy],
+            "c_ptr": batch.outputs[gemm],
+            "a_scale_ptr": inputs.scales,
+            "b_scale_ptr": weights.scales,
+            "topk_weights_ptr": batch.topk_weights,
+            "sorted_token_ids_ptr": rows,
+            "expert_ids_ptr": experts,
+            "num_tokens_post_padded_ptr": padded,
+        }
+
+    def _batch_of(self, tokens: int) -> _Batch:
+        if tokens not in self._batches:
+            problem = self._problem
+            rows = tokens * problem.top_k
+            self._batches[tokens] = _Batch(
+                tokens=tokens,
+                routings=self._routing.draw(
+                    tokens, problem.experts, problem.top_k, launches_per_graph(tokens), self._seed
+                ),
+                inputs={
+                    Gemm.UP: make_activations(problem, Gemm.UP, tokens, "cuda"),
+                    Gemm.DOWN: make_activations(problem, Gemm.DOWN, rows, "cuda"),
+                },
+                outputs={
+                    gemm: self._torch.empty(
+                        (rows, extent(problem, gemm)[0]), dtype=output_type(problem), device="cuda"
+                    )
+                    for gemm in Gemm
+                },
+                topk_weights=self._torch.rand((rows,), device="cuda"),
+            )
+        return self._batches[tokens]
+
+    def _sorted_rows(self, batch: _Batch, block_m: int) -> list[tuple[Any, Any, Any]]:
+        if block_m not in batch.sorted_rows:
+            length = padded_rows(self._problem, batch.tokens, block_m)
+            batch.sorted_rows[block_m] = [
+                self._on_gpu(sort_rows(routing, block_m, length)) for routing in batch.routings
+            ]
+        return batch.sorted_rows[block_m]
+
+    def _on_gpu(self, found: Any) -> tuple[Any, Any, Any]:
+        rows, experts, padded = (
+            self._torch.tensor(values, dtype=self._torch.int32, device="cuda")
+            for values in (found.rows, found.experts, [found.padded])
+        )
+        return rows, experts, padded
+
+    def _error_ratio(self, batch: _Batch, gemm: Gemm, call: Callable[[], None]) -> float:
+        """Run the first launch on a poisoned output; compare some rows with float64."""
+        output = batch.outputs[gemm]
+        output.fill_(float("nan"))
+        call()
+        if bool(output.isnan().any()):
+            return float("inf")
+        places = [
+            (token * self._problem.top_k + choice, token, expert)
+            for token, experts in enumerate(batch.routings[0])
+            for choice, expert in enumerate(experts)
+        ]
+        step = max(1, len(places) // _CHECKED_ROWS)
+        squared = norm = 0.0
+        for row, token, expert in places[::step][:_CHECKED_ROWS]:
+            source = token if gemm is Gemm.UP else row
+            reference = reference_row(
+                self._problem, self._weights[gemm], batch.inputs[gemm], 0, (source, expert)
+            )
+            if gemm is Gemm.DOWN:
+                reference = reference * batch.topk_weights[row].double()
+            squared += float((output[row].double() - reference).square().sum())
+            norm += float(reference.square().sum())
+        return float((squared / norm) ** 0.5)
+
+
+def launches_per_graph(tokens: int) -> int:
+    """Return how many routings one graph replays: enough to be long against its own launch."""
+    if tokens <= 256:  # noqa: PLR2004
+        return 10
+    return 5 if tokens <= 1024 else 3  # noqa: PLR2004
+
+
+def _call(runner: Any, arguments: tuple[Any, ...], torch: Any) -> Callable[[], None]:
+    def call() -> None:
+        runner(*arguments, stream=torch.cuda.current_stream().cuda_stream)
+
+    return call
+
+
+def _arguments(launch: Launch, tensors: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the launch's arguments in the kernel's order."""
+    arguments: list[Any] = []
+    for name, known in launch.arguments:
+        if isinstance(known, Pointer):
+            arguments.append(tensors[name])
+        elif isinstance(known, Descriptor):
+            raise TypeError(f"{name}: tiles with TMA are not timed here")
+        else:
+            arguments.append(known.value)
+    return tuple(arguments)

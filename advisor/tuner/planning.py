@@ -1,0 +1,84 @@
+"""From a problem and a GPU to a plan: spaces, prior scores, and what the server runs today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from advisor.configs.defaults import default_entry
+from advisor.configs.loaders import DownRule, Loader
+from advisor.configs.lookup import Lookup, Outcome
+from advisor.configs.problem import Gemm, MoeProblem, Target
+from advisor.tuner.batch import Pair, References, Space
+from advisor.tuner.prior import Prior
+from advisor.tuner.problem import config_name
+from advisor.tuner.run import Plan
+from advisor.tuner.search import Effort
+from advisor.tuner.space import Tile, legal_tiles, tile_of
+
+
+def make_plan(  # noqa: PLR0913  (all of them needed, four keyword-only)
+    problem: MoeProblem,
+    target: Target,
+    batch_sizes: Sequence[int],
+    *,
+    loader: Loader,
+    prior: Prior,
+    effort: Effort,
+    today: Lookup | None = None,
+) -> Plan:
+    """Return the plan for all batch sizes.
+
+    Args:
+        problem: The shape.
+        target: The GPU.
+        batch_sizes: In tokens.
+        loader: The rules of the server's SGLang release.
+        prior: What wins elsewhere.
+        effort: How much to measure.
+        today: What the server finds on its disk; None if that is not known.
+    """
+    return Plan(
+        spaces={tokens: _spaces(problem, target, tokens, prior) for tokens in batch_sizes},
+        references={
+            tokens: references_of(problem, target, tokens, loader, today) for tokens in batch_sizes
+        },
+        effort=effort,
+        one_tile=loader.down is DownRule.NONE,
+    )
+
+
+def references_of(
+    problem: MoeProblem, target: Target, tokens: int, loader: Loader, today: Lookup | None
+) -> References:
+    """Return what the server runs for a batch: by its files, if it has any, and by default."""
+    name = config_name(problem, target.name, Gemm.UP)
+    built_in = tile_of(
+        default_entry(name, tokens, loader, shared_memory_bytes=target.shared_memory_bytes)
+    )
+    default = Pair(up=built_in, down=built_in)
+    up = None if today is None else _tile_from(today.up, tokens)
+    if today is None or up is None:
+        return References(default=default)
+    down = _tile_from(today.down, tokens) or up
+    found = Pair(up=up, down=_with_height(down, up.block_m))
+    return References(default=default, today=None if found == default else found)
+
+
+def _tile_from(outcome: Outcome | None, tokens: int) -> Tile | None:
+    if outcome is None or outcome.table is None or not outcome.table.entries:
+        return None
+    return tile_of(outcome.table.nearest(tokens)[1])
+
+
+def _with_height(tile: Tile, block_m: int) -> Tile:
+    """Return the tile with up's BLOCK_SIZE_M, which the server forces on down."""
+    return Tile(block_m, tile.block_n, tile.block_k, tile.group_m, tile.warps, tile.stages)
+
+
+def _spaces(problem: MoeProblem, target: Target, tokens: int, prior: Prior) -> Mapping[Gemm, Space]:
+    spaces = {}
+    for gemm in Gemm:
+        tiles = legal_tiles(problem, gemm, tokens, target)
+        scores = prior.scores(tiles, problem, gemm, tokens, target.sm)
+        spaces[gemm] = Space(tiles=tiles, scores=tuple(scores))
+    return spaces

@@ -1,0 +1,118 @@
+"""What is tuned: the two expert GEMMs of one MoE layer on one kind of GPU."""
+
+from __future__ import annotations
+
+from advisor.configs.names import ExpertDtype, MoeConfigName, device_in_file_name
+from advisor.configs.problem import Gemm, MoeProblem
+from advisor.errors import ConfigError
+
+SGLANG_BATCH_SIZES = (
+    1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096,
+)  # fmt: skip
+"""The batch sizes of SGLang's own tuner (benchmark/kernels/fused_moe_triton), in tokens."""
+
+TUNABLE_DTYPES = frozenset({None, ExpertDtype.FP8_W8A8, ExpertDtype.INT8_W8A8})
+_LARGEST_DIMENSION = 2**20
+_LARGEST_EXPERTS = 4096
+_LARGEST_BATCH = 2**18
+_SMALLEST_BLOCK = 16
+
+
+def check_problem(problem: MoeProblem) -> MoeProblem:
+    """Return the problem if the tuner can run it.
+
+    Raises:
+        ConfigError: If a size is out of range, or the weights are of a kind that it cannot make.
+    """
+    if problem.dtype not in TUNABLE_DTYPES or problem.group_size is not None:
+        raise ConfigError(
+            f"cannot tune {problem.dtype} weights: bf16, fp16, fp8_w8a8 and int8_w8a8 can be; "
+            "use SGLang's own tuner for this file"
+        )
+    for name, value, largest in (
+        ("E", problem.experts, _LARGEST_EXPERTS),
+        ("N", problem.width, _LARGEST_DIMENSION),
+        ("K", problem.hidden, _LARGEST_DIMENSION),
+        ("top-k", problem.top_k, problem.experts),
+    ):
+        if not 0 < value <= largest:
+            raise ConfigError(f"{name}={value} must lie between 1 and {largest}")
+    if problem.block_shape is not None:
+        _check_block_shape(problem, problem.block_shape)
+    return problem
+
+
+def _check_block_shape(problem: MoeProblem, block_shape: tuple[int, int]) -> None:
+    if problem.element_bytes != 1:
+        raise ConfigError("a block shape needs fp8 or int8 weights; add --dtype fp8_w8a8")
+    if any(size < _SMALLEST_BLOCK or size & (size - 1) for size in block_shape):
+        raise ConfigError(f"block shape {list(block_shape)}: powers of two from 16 on")
+    for name, size in (("N", problem.width), ("K", problem.hidden)):
+        if size % block_shape[0] or size % block_shape[1]:
+            raise ConfigError(
+                f"{name}={size} is no multiple of the block shape {list(block_shape)}: SGLang "
+                "refuses such a split; check E, N, K or the tensor parallel size"
+            )
+
+
+def extent(problem: MoeProblem, gemm: Gemm) -> tuple[int, int]:
+    """Return (columns, depth) of one expert's weights in a GEMM."""
+    up_columns = 2 * problem.width if problem.gated else problem.width
+    return (up_columns, problem.hidden) if gemm is Gemm.UP else (problem.hidden, problem.width)
+
+
+def weight_bytes(problem: MoeProblem, gemm: Gemm) -> int:
+    """Return the size of all experts' weights of a GEMM."""
+    columns, depth = extent(problem, gemm)
+    return problem.experts * columns * depth * problem.element_bytes
+
+
+def touched_weight_bytes(problem: MoeProblem, gemm: Gemm, tokens: int) -> int:
+    """Return the weights that a batch must read at least, if its experts are spread evenly."""
+    active = min(problem.experts, tokens * problem.top_k)
+    return weight_bytes(problem, gemm) * active // problem.experts
+
+
+def padded_rows(problem: MoeProblem, tokens: int, block_m: int) -> int:
+    """Return the length of the sorted row list, EM, as SGLang's moe_align_block_size sizes it."""
+    rows = tokens * problem.top_k
+    if rows < problem.experts + 1:
+        return rows * block_m
+    return rows + (problem.experts + 1) * (block_m - 1)
+
+
+def config_name(problem: MoeProblem, device: str, gemm: Gemm) -> MoeConfigName:
+    """Return the config file that SGLang looks for; `device` is torch's name of the GPU."""
+    return MoeConfigName(
+        experts=problem.experts,
+        width=problem.width,
+        device=device_in_file_name(device),
+        dtype=problem.dtype,
+        block_shape=problem.block_shape,
+        per_channel=problem.per_channel,
+        down=gemm is Gemm.DOWN,
+    )
+
+
+def label(problem: MoeProblem) -> str:
+    """Return the shape in one line, as in reports: `E=128 N=768 K=2048 top-k 8 bf16`."""
+    block = f" block {list(problem.block_shape)}" if problem.block_shape else ""
+    channel = " per channel" if problem.per_channel else ""
+    return (
+        f"E={problem.experts} N={problem.width} K={problem.hidden} top-k {problem.top_k} "
+        f"{problem.dtype or problem.activation}{block}{channel}"
+    )
+
+
+def check_batch_sizes(batch_sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return batch sizes in tokens, sorted and without doubles.
+
+    Raises:
+        ConfigError: If there is none, or one is out of range.
+    """
+    if not batch_sizes:
+        raise ConfigError("no batch size to tune: give at least one")
+    for tokens in batch_sizes:
+        if not 0 < tokens <= _LARGEST_BATCH:
+            raise ConfigError(f"batch size {tokens} must lie between 1 and {_LARGEST_BATCH}")
+    return tuple(sorted(set(batch_sizes)))

@@ -1,0 +1,220 @@
+"""Which tile to measure next: ask and tell, for one GEMM at one batch size."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from advisor.tuner.space import Tile
+from advisor.tuner.surrogate import Surrogate
+
+_PRIOR_STRENGTH = 0.1
+_SMALLEST_SCORE = 1e-4
+_SEED_SPREAD = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to measure; every number of the search in one place.
+
+    Attributes:
+        seeds: Tiles of the first round, by the prior and spread out.
+        evaluations: Tiles per GEMM and batch size at most, seeds included.
+        round_size: Tiles asked at once; what is asked depends on whole rounds only, so that a
+            resumed run asks the same.
+        worthwhile_ratio: A round whose best expected gain is below this share ends the search.
+        finalists: Pairs of tiles in the final shoot-out.
+        noise_ratio: Spread of one screening measurement.
+    """
+
+    seeds: int
+    evaluations: int
+    round_size: int
+    worthwhile_ratio: float
+    finalists: int
+    noise_ratio: float = 0.008
+
+
+EFFORTS = {
+    "quick": Effort(seeds=10, evaluations=22, round_size=6, worthwhile_ratio=0.002, finalists=4),
+    "normal": Effort(seeds=16, evaluations=48, round_size=8, worthwhile_ratio=0.001, finalists=8),
+    "thorough": Effort(seeds=24, evaluations=160, round_size=8, worthwhile_ratio=0.0, finalists=8),
+}
+
+Ceiling = Callable[[int], float]
+"""Gives, for a BLOCK_SIZE_M, the latency in us below which a tile would be an improvement."""
+
+
+class Strategy(Protocol):
+    """Choose tiles of one GEMM at one batch size."""
+
+    def ask(self, count: int, ceiling: Ceiling | None = None) -> tuple[Tile, ...]:
+        """Return up to `count` tiles never returned before; none when the search is over."""
+
+    def tell(self, tile: Tile, latency_us: float | None) -> None:
+        """Take a tile's latency; None if it cannot run."""
+
+
+class GuidedSearch:
+    """Start from what won elsewhere, go on by expected improvement."""
+
+    def __init__(
+        self,
+        tiles: Sequence[Tile],
+        scores: Sequence[float],
+        effort: Effort,
+        musts: Sequence[Tile] = (),
+    ) -> None:
+        """Prepare a search.
+
+        Args:
+            tiles: The space.
+            scores: How likely each is to win, best 1.0.
+            effort: How many to measure.
+            musts: Tiles of the first round whatever the scores say: today's entry, winners of
+                neighbouring batch sizes. Those outside the space are added to it.
+        """
+        outside = tuple(dict.fromkeys(tile for tile in musts if tile not in set(tiles)))
+        self._tiles = (*tiles, *outside)
+        self._index = {tile: place for place, tile in enumerate(self._tiles)}
+        self._positions = [tile.position for tile in self._tiles]
+        self._scores = [*scores, *(1.0 for _ in outside)]
+        self._effort = effort
+        self._musts = tuple(dict.fromkeys(musts))
+        means = [-_PRIOR_STRENGTH * math.log(score + _SMALLEST_SCORE) for score in self._scores]
+        self._surrogate = Surrogate(self._tiles, means, effort.noise_ratio)
+        self._asked: dict[int, None] = {}
+        self._values: dict[int, float] = {}
+        self._failed: set[int] = set()
+
+    def ask(self, count: int, ceiling: Ceiling | None = None) -> tuple[Tile, ...]:
+        """Return up to `count` tiles never returned before; none when the search is over."""
+        room = min(count, self._effort.evaluations - len(self._asked))
+        if not self._asked:
+            chosen = self._seeds(room)
+        elif room > 0 and not self._values:
+            chosen = self._next_by_score(room)
+        else:
+            chosen = self._improvements(room, ceiling)
+        return tuple(self._tiles[place] for place in chosen)
+
+    def tell(self, tile: Tile, latency_us: float | None) -> None:
+        """Take a tile's latency; None if it cannot run."""
+        place = self._index[tile]
+        if latency_us is None:
+            self._failed.add(place)
+        else:
+            self._values[place] = math.log(latency_us)
+
+    def measured(self) -> dict[Tile, float]:
+        """Return the latencies in us, smoothed over what is known of near tiles."""
+        if not self._values:
+            return {}
+        means, _ = self._surrogate.predict(self._values)
+        return {self._tiles[place]: math.exp(means[place]) for place in self._values}
+
+    def expected_us(self) -> dict[int, float]:
+        """Return the best latency that can be expected at each BLOCK_SIZE_M."""
+        if not self._values:
+            return {}
+        means, _ = self._surrogate.predict(self._values)
+        best: dict[int, float] = {}
+        for place, tile in enumerate(self._tiles):
+            if place not in self._failed:
+                latency = math.exp(means[place])
+                best[tile.block_m] = min(best.get(tile.block_m, latency), latency)
+        return best
+
+    def _take(self, place: int) -> int:
+        self._asked[place] = None
+        self._surrogate.add(place)
+        return place
+
+    def _seeds(self, room: int) -> list[int]:
+        """Choose the first round: the musts, then high scores that are not near each other."""
+        chosen = [self._index[tile] for tile in self._musts][:room]
+        left = list(self._scores)
+        for place in chosen:
+            self._dampen(left, place)
+        while len(chosen) < min(room, len(self._tiles)):
+            place = max(range(len(left)), key=left.__getitem__)
+            chosen.append(place)
+            self._dampen(left, place)
+        return [self._take(place) for place in chosen]
+
+    def _dampen(self, left: list[float], chosen: int) -> None:
+        centre = self._positions[chosen]
+        for place, position in enumerate(self._positions):
+            distance = math.dist(centre, position)
+            left[place] *= 1.0 - math.exp(-0.5 * (distance / _SEED_SPREAD) ** 2)
+        left[chosen] = -1.0
+
+    def _next_by_score(self, room: int) -> list[int]:
+        """Choose by the prior alone while everything measured so far has failed."""
+        free = [place for place in range(len(self._tiles)) if place not in self._asked]
+        free.sort(key=lambda place: -self._scores[place])
+        return [self._take(place) for place in free[:room]]
+
+    def _improvements(self, room: int, ceiling: Ceiling | None) -> list[int]:
+        chosen: list[int] = []
+        for _ in range(room):
+            place, gain = self._best_improvement(ceiling)
+            if place is None or (not chosen and gain < self._effort.worthwhile_ratio):
+                break
+            chosen.append(self._take(place))
+        return chosen
+
+    def _best_improvement(self, ceiling: Ceiling | None) -> tuple[int | None, float]:
+        means, deviations = self._surrogate.predict(self._values)
+        incumbent = min(means[place] for place in self._values)
+        goals = self._goals(ceiling, incumbent)
+        best, best_gain = None, 0.0
+        for place, tile in enumerate(self._tiles):
+            goal = goals.get(tile.block_m)
+            if place in self._asked or goal is None:
+                continue
+            gain = expected_gain(goal - means[place], deviations[place])
+            if best is None or gain > best_gain:
+                best, best_gain = place, gain
+        return best, best_gain
+
+    def _goals(self, ceiling: Ceiling | None, incumbent: float) -> dict[int, float]:
+        """Return the log latency to beat, by BLOCK_SIZE_M; no entry where nothing can."""
+        heights = {tile.block_m for tile in self._tiles}
+        if ceiling is None:
+            return dict.fromkeys(heights, incumbent)
+        limits = {height: ceiling(height) for height in heights}
+        return {height: math.log(limit) for height, limit in limits.items() if limit > 0}
+
+
+def expected_gain(distance: float, deviation: float) -> float:
+    """Return the expected improvement of a normal value whose mean lies `distance` below."""
+    ratio = distance / deviation
+    density = math.exp(-0.5 * ratio * ratio) / math.sqrt(2 * math.pi)
+    probability = 0.5 * (1.0 + math.erf(ratio / math.sqrt(2)))
+    return distance * probability + deviation * density
+
+
+class RandomSearch:
+    """Ask in random order: what a clever search must beat."""
+
+    def __init__(self, tiles: Sequence[Tile], seed: int) -> None:
+        """Shuffle the space."""
+        self._left = list(tiles)
+        random.Random(seed).shuffle(self._left)  # noqa: S311  (no secret)
+
+    def ask(self, count: int, ceiling: Ceiling | None = None) -> tuple[Tile, ...]:  # noqa: ARG002
+        """Return the next tiles of the shuffled space."""
+        chosen, self._left = self._left[:count], self._left[count:]
+        return tuple(chosen)
+
+    def tell(self, tile: Tile, latency_us: float | None) -> None:
+        """Ignore the answer."""
+
+
+def best_of(values: Mapping[Tile, float], count: int) -> tuple[Tile, ...]:
+    """Return the `count` fastest tiles, fastest first; ties by the tile's numbers."""
+    return tuple(sorted(values, key=lambda tile: (values[tile], tile))[:count])
