@@ -15,6 +15,7 @@ from advisor.facts.arguments import Arguments
 from advisor.facts.hits import Hit
 from advisor.facts.literals import Value
 from advisor.facts.model import GpuFacts, MoeFacts, Parallel, Versions
+from advisor.knowledge.arguments import Evidence as Inference
 from advisor.knowledge.arguments import infer_releases
 from advisor.knowledge.environment import Environment
 from advisor.knowledge.gpus import Gpu, find_gpu, shared_memory_bytes
@@ -23,6 +24,12 @@ from advisor.sources.records import Evidence
 
 _RANK = regex.compile(r"(?P<dimension>DP|PP|TP|EP)(?P<number>\d+)")
 _GIB_IN_MIB = 1024
+_BASES = {
+    Inference.EXACT: "inferred: the arguments are exactly those of this release",
+    Inference.CONTAINS: "inferred: the arguments fit these releases",
+    Inference.BETWEEN: "inferred: the arguments fit a release between these",
+    Inference.NEWER: "inferred: some arguments are newer than every release that is known",
+}
 
 
 @dataclass(slots=True)
@@ -64,7 +71,7 @@ class IdentityCollector:
                 "printed by the server's environment",
             )
         elif inferred is not None:
-            releases, basis = inferred.releases, inferred.basis
+            releases, basis = inferred.range, _BASES[inferred.evidence]
         return Versions(
             sglang=releases,
             sglang_basis=basis,

@@ -171,7 +171,7 @@ def _context(rule: Rule, sheet: FactSheet) -> dict[str, object]:
     }
     context["args"] = _Defaulting(run.args or {})
     context["requested_args"] = _Defaulting(run.requested_args or {})
-    context["flag"] = lambda name: flag_name(name, run.versions.sglang)
+    context["flag"] = lambda name: flag_name(name, run.versions.sglang) or name
     context.update(_captures(rule, sheet))
     context["signals"] = {signal.name: _signals(rule, signal, sheet) for signal in rule.signals}
     context["count"] = sum(
