@@ -3,7 +3,7 @@
 Found by compiling the bundled kernel with Triton 3.6.0 over the whole tuning grid (M 16 to 256, N 32
 to 256, K 32 to 256, 4 and 8 warps, 2 to 5 stages) for SM80, SM90, SM100 and SM120; the tests compare
 it with the compiler. Only some tiles of BLOCK_SIZE_K 32 on SM8x need more than is said here, for the
-output, and stay far below the limit. Another Triton may differ: these figures are called estimates.
+output, and stay far below the limit; and where 16 does not divide K, less is needed. Another Triton may differ: these figures are called estimates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from advisor.configs.problem import MoeProblem
 
 _WARP_SIZE = 32
 _SCALE_BYTES = 4
-_BARRIER_BYTES = 16
+_MATRIX_BARRIER_BYTES = 16
+_TMA_BARRIER_BYTES = 8
 _MATRIX_ROWS = 64
 """Rows from which a tile runs on the warp-group or tensor-memory matrix units."""
 
@@ -24,13 +25,15 @@ _BLACKWELL_DATA_CENTRE = range(100, 120)
 
 
 def estimate_shared_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
-    """Return the shared memory that a block will ask for, in bytes."""
+    """Return the shared memory that a block will ask for, in bytes, in either GEMM."""
     a_bytes = entry.block_m * entry.block_k * problem.element_bytes
     b_bytes = _weight_tile_bytes(problem, entry)
     buffers = _buffers(problem, entry, sm)
     needed = buffers * (a_bytes + b_bytes) + _conversion_bytes(problem, entry, sm)
     if _tensor_memory(problem, entry, sm):
-        needed += _BARRIER_BYTES
+        needed += _MATRIX_BARRIER_BYTES
+    if entry.use_tma:
+        needed += _TMA_BARRIER_BYTES * buffers
     return needed
 
 
