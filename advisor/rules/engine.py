@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from advisor.facts.model import RunFacts, Signal
 from advisor.facts.sheet import FactSheet, FactValue
-from advisor.findings import Action, Finding, Skipped, Verdicts, order
+from advisor.findings import Action, Finding, Severity, Skipped, Verdicts, order
 from advisor.knowledge.flags import flag_name
 from advisor.rules.conditions import Answer
 from advisor.rules.model import ActionText, Rule, SignalPattern, Wording
@@ -90,10 +90,26 @@ def _judge(rule: Rule, sheet: FactSheet, met: frozenset[str]) -> _Outcome:
             return _Skipped(rule=rule, reason=f"not known from these inputs: {missing}")
 
 
-def _explained(fired: Iterable[_Fired]) -> Mapping[str, str]:
-    """Map the ids that fired rules explain away to the rule that does."""
+def _explained(fired: Sequence[_Fired]) -> Mapping[str, str]:
+    """Map the ids that fired rules explain away to the rule that does.
+
+    What rules name under `suppresses` goes first; then a fallback gives way to any error left.
+    """
     ids = {item.rule.id for item in fired}
-    return {other: item.rule.id for item in fired for other in item.rule.suppresses if other in ids}
+    explained = {
+        other: item.rule.id for item in fired for other in item.rule.suppresses if other in ids
+    }
+    errors = [
+        item.rule.id
+        for item in fired
+        if item.finding.severity is Severity.ERROR
+        and not item.rule.fallback
+        and item.rule.id not in explained
+    ]
+    if errors:
+        fallbacks = [item.rule.id for item in fired if item.rule.fallback]
+        explained.update(dict.fromkeys(fallbacks, errors[0]))
+    return explained
 
 
 def _skipped(outcomes: Iterable[_Outcome], explained: Mapping[str, str]) -> Iterable[Skipped]:

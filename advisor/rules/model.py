@@ -75,7 +75,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule: identity, when it applies, what it says, and its proof."""
+    """One rule: identity, when it applies, what it says, and its proof.
+
+    A `fallback` rule has no cause of its own to tell: its finding stays only where no other rule
+    found an error.
+    """
 
     id: str
     family: str
@@ -91,5 +95,6 @@ class Rule:
     suppresses: tuple[str, ...] = ()
     evidence_paths: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
+    fallback: bool = False
     origin: str = ""
     values: Mapping[str, str] = field(default_factory=dict)

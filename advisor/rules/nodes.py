@@ -112,7 +112,7 @@ def scalar(node: yaml.Node) -> Value:
     if not isinstance(node, yaml.ScalarNode):
         return None
     word = str(node.value)
-    if node.style is not None:
+    if node.style:
         return word
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

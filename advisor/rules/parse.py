@@ -85,6 +85,7 @@ def _rule(
         limits=nodes.text(fields.get("limits"), problems),
         references=_references(fields.get("references"), problems),
         suppresses=nodes.texts(fields.get("suppresses"), problems),
+        fallback=nodes.boolean(fields.get("fallback"), problems),
         evidence_paths=nodes.texts(fields.get("evidence"), problems),
         examples=tuple(
             _example(item, problems) for item in nodes.items(fields.get("examples"), problems)

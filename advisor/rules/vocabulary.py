@@ -32,6 +32,7 @@ RULE_KEYS = (
     "limits",
     "references",
     "suppresses",
+    "fallback",
     "evidence",
     "values",
     "examples",
