@@ -58,8 +58,11 @@ class Situation:
 
     def blocked_by(self, *names: LimitName) -> bool:
         """Say whether a bound of these names is known to lie below the target."""
-        limit = self.limit(*names)
-        return limit is not None and limit.high is not None and limit.high < self.target
+        return any(
+            limit.high is not None and limit.high < self.target
+            for limit in self.limits
+            if limit.name in names
+        )
 
     def reach(self, new: int, *changed: LimitName) -> int:
         """Return the concurrency when the changed bounds become `new` and the others stay."""

@@ -32,15 +32,25 @@ def report(
 
 
 def _marked(candidate: Candidate, logged: int | None) -> tuple[Limit, ...]:
+    """Mark the bounds that bind; the logged value helps where the inputs leave ranges.
+
+    A bound that is exactly the logged value binds whatever the others turn out to be.
+    """
     ceiling = candidate.high
     able = [limit for limit in candidate.limits if ceiling is None or limit.low <= ceiling]
+    outcome = candidate.value
     if logged is not None and candidate.admits(logged):
         able = [limit for limit in able if limit.admits(logged)]
-    settled = len(able) == 1 or all(limit.value == candidate.value is not None for limit in able)
+        outcome = logged
     return tuple(
-        replace(limit, binds=(True if settled else None) if limit in able else False)
+        replace(limit, binds=_binds(limit, able, outcome) if limit in able else False)
         for limit in candidate.limits
     )
+
+
+def _binds(limit: Limit, able: list[Limit], outcome: int | None) -> bool | None:
+    settled = len(able) == 1 or (outcome is not None and limit.value == outcome)
+    return True if settled else None
 
 
 def _merged(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

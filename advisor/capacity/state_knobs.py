@@ -26,6 +26,7 @@ from advisor.capacity.values import LimitName
 
 _STATE = LimitName.STATE_SLOTS
 _FRACTION_STEP = 0.001
+_KV_END = "the KV cache must keep one full context"
 
 
 def half_state(now: Situation) -> Knob | None:
@@ -60,22 +61,25 @@ def memory_ratio(now: Situation) -> Knob | None:
     ratio = full_memory_ratio(now.setting.inputs)
     if flag is None or ratio is None or fixed_slots(now.setting) is not None:
         return None
-    slots, wanted = slot_pool(now.setting).low, now.target * now.setting.slots
-    share, needed = _units(now.setting, slots), _units(now.setting, wanted)
+    per_request = now.setting.slots
+    share = _units(now.setting, slot_pool(now.setting).low)
     budget = share * (1 + ratio) / ratio
-    if needed >= budget or not _leaves_one_context(now, (budget - needed) / (budget - share)):
+    most = _slots_of_units(now.setting, budget - (budget - share) * _context_share(now))
+    count = min(now.target, most // per_request)
+    needed = _units(now.setting, count * per_request)
+    if count <= now.current or needed >= budget:
         return None
     value = math.ceil(needed / (budget - needed) * 100) / 100
     state = now.setting.inputs.state_bytes
     return Knob(
         flag=flag,
         value=f"{value:g}",
-        reaches=now.reach(now.target, _STATE),
+        reaches=now.reach(count, _STATE),
         formula=(
-            f"{now.target} requests * {now.setting.slots} slots = {wanted} slots,"
+            f"{count} requests * {per_request} slots = {count * per_request} slots,"
             f" {needed / budget:.0%} of the pools' memory instead of {share / budget:.0%}"
         ),
-        stops_at=now.stop(now.target, _STATE),
+        stops_at=_KV_END if count < now.target else now.stop(count, _STATE),
         cost_bytes=None if state is None else round((needed - share) * state),
         cost="taken from the KV cache",
     )
@@ -95,7 +99,7 @@ def cache_size(now: Situation) -> Knob | None:
         wanted = slots + int((wanted - slots) * room / cost)
         wanted -= wanted % now.setting.slots
         cost = _pool_growth(now.setting, slots, wanted)
-        ended = "the KV cache must keep one full context"
+        ended = _KV_END
     count = wanted // now.setting.slots
     if count <= now.current:
         return None
@@ -270,9 +274,10 @@ def _kv_room_bytes(now: Situation) -> int | None:
     return max(0, tokens - context) * cell
 
 
-def _leaves_one_context(now: Situation, share: float) -> bool:
+def _context_share(now: Situation) -> float:
+    """Return the part of the KV cache that one full context takes; 0 where unknown."""
     tokens, context = now.setting.inputs.max_total_num_tokens, now.setting.inputs.context_length
-    return tokens is None or context is None or tokens * share >= context
+    return context / tokens if tokens and context else 0.0
 
 
 def _radix_cost(now: Situation) -> str:

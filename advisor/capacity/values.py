@@ -117,8 +117,14 @@ class Candidate:
         return self.low <= value and (self.high is None or value <= self.high)
 
     def explains(self, value: int) -> bool:
-        """Say whether the outcome is this value, as far as printed digits tell."""
-        return self.value == value or (self.admits(value) and not self.missing)
+        """Say whether the outcome is this value, as far as printed digits tell.
+
+        A bound that is exactly this value explains it even while others are unknown: they could
+        only have lowered the outcome.
+        """
+        if not self.admits(value):
+            return False
+        return not self.missing or any(limit.value == value for limit in self.limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,11 @@ _LOGGED_STEPS = (
 
 
 def memory_waterfall(inputs: WaterfallInputs) -> Waterfall:
-    """Return the steps from total to free; what no line names is derived as the rest."""
+    """Return the steps from total to free; what no line names is derived as the rest.
+
+    The rest is negative when start-up gave memory back, as a draft model does that then shares
+    the target's embeddings.
+    """
     steps = (
         *_before_weights(inputs),
         *_weights(inputs),
@@ -128,7 +132,8 @@ def memory_waterfall(inputs: WaterfallInputs) -> Waterfall:
     free, start = inputs.free_after_start_gib, _start(inputs)
     if free is not None and start is not None:
         rest = start - sum(step.gib for step in steps) - free
-        other = Amount(name="other buffers", gib=round(rest, 2), basis=Basis.DERIVED)
+        name = "other buffers" if rest > 0 else "released during start-up"
+        other = Amount(name=name, gib=round(rest, 2), basis=Basis.DERIVED)
         steps = (*steps, other) if abs(rest) >= _TOLERANCE_GIB / 10 else steps
     if free is not None:
         steps = (*steps, Amount(name="free", gib=free, basis=Basis.LOGGED))
