@@ -127,12 +127,6 @@ def rules_of(release: str) -> ReleaseRules:
     )
 
 
-def flag_of(name: str, release: str) -> str | None:
-    """Return the spelling of a capacity flag in a release; None where it does not exist."""
-    spans = cast("Mapping[str, Sequence[Row]]", table("flags"))[name]
-    return next((cast("str", span["flag"]) for span in spans if _holds(span, release)), None)
-
-
 def row(table_name: str, release: str) -> Row:
     """Return the row of a table that holds for a known release.
 

@@ -20,11 +20,13 @@ from advisor.capacity.pools import (
     state_pool_bytes,
     static_budget_gib,
 )
-from advisor.capacity.releases import StateSizing, flag_of
+from advisor.capacity.releases import StateSizing
 from advisor.capacity.static_fraction import activation_reserve_mib
 from advisor.capacity.values import LimitName
+from advisor.knowledge.flags import flag_name
 
 _STATE = LimitName.STATE_SLOTS
+_STRATEGY_FLAG = "--mamba-radix-cache-strategy"
 _FRACTION_STEP = 0.001
 _KV_END = "the KV cache must keep one full context"
 
@@ -32,7 +34,7 @@ _KV_END = "the KV cache must keep one full context"
 def half_state(now: Situation) -> Knob | None:
     """Keep the recurrent state in bfloat16: more slots fit the same share."""
     inputs = now.setting.inputs
-    flag = flag_of("mamba_ssm_dtype", now.release)
+    flag = flag_name("--mamba-ssm-dtype", now.release)
     whole, recurrent = inputs.state_bytes, inputs.recurrent_state_bytes
     if flag is None or inputs.state_dtype != "float32" or whole is None or recurrent is None:
         return None
@@ -57,7 +59,7 @@ def half_state(now: Situation) -> Knob | None:
 
 def memory_ratio(now: Situation) -> Knob | None:
     """Give the state pool a larger share of the static memory."""
-    flag = flag_of("mamba_full_memory_ratio", now.release)
+    flag = flag_name("--mamba-full-memory-ratio", now.release)
     ratio = full_memory_ratio(now.setting.inputs)
     if flag is None or ratio is None or fixed_slots(now.setting) is not None:
         return None
@@ -87,7 +89,7 @@ def memory_ratio(now: Situation) -> Knob | None:
 
 def cache_size(now: Situation) -> Knob | None:
     """Fix the number of state slots."""
-    flag = flag_of("max_mamba_cache_size", now.release)
+    flag = flag_name("--max-mamba-cache-size", now.release)
     overwritten = now.setting.rules.sizing is StateSizing.RADIX_OR_REQUESTS
     if flag is None or (overwritten and now.setting.slots > 1):
         return None
@@ -118,7 +120,7 @@ def cache_size(now: Situation) -> Knob | None:
 
 def lazy_buffer(now: Situation) -> Knob | None:
     """Let a request keep one tracking slot less."""
-    flag = flag_of("state_strategy", now.release)
+    flag = flag_name(_STRATEGY_FLAG, now.release)
     lazy = now.setting.rules.slots.extra_buffer_lazy
     if flag is None or lazy is None or now.setting.slots != now.setting.rules.slots.extra_buffer:
         return None
@@ -282,7 +284,7 @@ def _context_share(now: Situation) -> float:
 
 def _radix_cost(now: Situation) -> str:
     text = "prefixes are no longer reused"
-    strategy = flag_of("state_strategy", now.release)
+    strategy = flag_name(_STRATEGY_FLAG, now.release)
     if now.setting.inputs.state_strategy is StateStrategy.EXTRA_BUFFER and strategy is not None:
         text += f"; extra_buffer needs the radix cache, so set {strategy} no_buffer"
     return text

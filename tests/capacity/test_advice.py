@@ -186,6 +186,20 @@ def test_a_cache_size_that_is_overwritten_is_not_offered() -> None:
     assert "--mamba-full-memory-ratio" in offered
 
 
+def test_flags_are_spelled_as_in_the_release() -> None:
+    """0.5.12 calls it --mamba-scheduler-strategy, and 0.5.3 has no memory ratio."""
+    older = replace(
+        HYBRID,
+        version="0.5.12",
+        state_strategy=StateStrategy.EXTRA_BUFFER,
+        overlap_schedule=True,
+        logged_max_running_requests=299,
+    )
+    assert "--mamba-scheduler-strategy no_buffer" in knobs(older, 600)["--disable-radix-cache"].cost
+    oldest = replace(HYBRID, version="0.5.3", state_slots=100, logged_max_running_requests=100)
+    assert list(knobs(oldest, 600)) == ["--max-mamba-cache-size"]
+
+
 def test_a_fixed_cache_size_leaves_only_itself_and_the_radix_cache() -> None:
     offered = knobs(replace(HYBRID, max_mamba_cache_size=1497), 600)
     assert list(offered) == ["--max-mamba-cache-size", "--disable-radix-cache"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.capacity import known_releases, releases_for
-from advisor.capacity.releases import RequestedBound, StateSizing, flag_of, row, rules_of
+from advisor.capacity.releases import RequestedBound, StateSizing, row, rules_of
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,3 @@ def test_no_table_has_a_hole(release: str, table: str) -> None:
     assert row(table, release)["source"]
     assert isinstance(rules_of(release).requested_bound, RequestedBound)
     assert isinstance(rules_of(release).sizing, StateSizing)
-
-
-@pytest.mark.parametrize(
-    ("name", "release", "flag"),
-    [
-        ("state_strategy", "0.5.6", None),
-        ("state_strategy", "0.5.12", "--mamba-scheduler-strategy"),
-        ("state_strategy", "0.5.14", "--mamba-radix-cache-strategy"),
-        ("mamba_full_memory_ratio", "0.5.3", None),
-    ],
-)
-def test_flags_by_release(name: str, release: str, flag: str | None) -> None:
-    assert flag_of(name, release) == flag

@@ -324,7 +324,7 @@ def test_every_known_release_is_transcribed() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_formulas_agree_with_the_transcription(release: str) -> None:
     @given(server=servers(release))
-    @hypothesis_settings(max_examples=200, deadline=None)
+    @hypothesis_settings(max_examples=100, deadline=None)
     def agree(server: Server) -> None:
         outcome = started(release, server)
         assume(outcome is not None)
@@ -359,7 +359,7 @@ def test_unknown_settings_never_exclude_the_truth(release: str) -> None:
     """Whatever the log leaves out, one candidate still admits what SGLang computed."""
 
     @given(server=servers(release), hide=st.sets(st.sampled_from(HIDDEN), min_size=1))
-    @hypothesis_settings(max_examples=150, deadline=None)
+    @hypothesis_settings(max_examples=60, deadline=None)
     def admits(server: Server, hide: set[str]) -> None:
         outcome = started(release, server)
         assume(outcome is not None)
