@@ -34,6 +34,11 @@ class Traceback:
         head = self.record.message
         return head.startswith("Traceback") or any(words in head for words in _FATAL_HEADS)
 
+    @property
+    def concerns_sglang(self) -> bool:
+        """Whether a frame of it lies in SGLang."""
+        return any(module.startswith(("sglang", "sgl_kernel")) for module in self.modules)
+
 
 @dataclass(slots=True)
 class FailureCollector:
@@ -50,10 +55,12 @@ class FailureCollector:
         elif hit.key == "terminated":
             self._terminated = True
 
-    def take_traceback(self, record: Record) -> None:
-        """Note one whole traceback."""
+    def take_traceback(self, record: Record) -> Traceback:
+        """Note one whole traceback and return what was read of it."""
+        traceback = read_traceback(record)
         if len(self.tracebacks) < _MOST_TRACEBACKS:
-            self.tracebacks.append(read_traceback(record))
+            self.tracebacks.append(traceback)
+        return traceback
 
     @property
     def ended(self) -> bool:

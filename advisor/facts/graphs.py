@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from advisor.facts.hits import Hit
 from advisor.facts.model import Graphs
+from advisor.sources.records import Evidence
 
 _DECODE, _PREFILL, _DRAFT = "decode", "prefill", "draft"
 
@@ -28,6 +29,7 @@ class GraphCollector:
     """Keeps one capture per kind: decode (or verify), prefill, and the draft model's."""
 
     _captures: dict[str, _Capture] = field(default_factory=dict)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
 
     def take(self, hit: Hit) -> None:
         """Note a capture's begin, end or list of sizes."""
@@ -38,12 +40,15 @@ class GraphCollector:
                 capture.sizes = _sizes(hit) or capture.sizes
             case "graph-end-old" | "graph-end-new":
                 capture = self._capture(hit)
+                if capture is self._captures.get(_DECODE) and _sizes(hit):
+                    self.evidence.setdefault("graphs.decode_max_batch", hit.record.evidence())
                 capture.begun = capture.done = True
                 capture.sizes = _sizes(hit) or capture.sizes
                 capture.elapsed_s = _larger(capture.elapsed_s, hit.number("elapsed"))
                 capture.memory_gib = _larger(capture.memory_gib, hit.number("mem_usage"))
             case "graph-bs-old":
                 self._kind(_DECODE).sizes = hit.integers("bs")
+                self.evidence.setdefault("graphs.decode_max_batch", hit.record.evidence())
             case "graph-num-tokens-old":
                 self._kind(_PREFILL).sizes = hit.integers("sizes")
 

@@ -1,67 +1,252 @@
-"""Read a launch command, or a file that holds one, into argument fields."""
+"""Read a launch command as SGLang's own argparse would, without running it.
+
+argparse accepts an unambiguous beginning of a flag (`--tp` for `--tp-size`), `--flag value` and
+`--flag=value`, and lets the last of two equal flags win; so does this.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import regex
 
 from advisor.errors import InputError
 from advisor.facts.literals import Value
+from advisor.knowledge.flag_kinds import Takes
+from advisor.knowledge.flags import FlagFacts, all_flags, expand, flag_facts, flag_history
+from advisor.knowledge.releases import known_versions
+from advisor.sources.shell import ShellCommand, Word, split_shell
 
 _MODULES = ("sglang.launch_server", "sglang.srt.entrypoints.http_server")
-_ALIASES = {
-    "model": "model_path",
-    "tp": "tp_size",
-    "tensor_parallel_size": "tp_size",
-    "dp": "dp_size",
-    "data_parallel_size": "dp_size",
-    "pp": "pp_size",
-    "pipeline_parallel_size": "pp_size",
-    "ep": "ep_size",
-    "expert_parallel_size": "ep_size",
-}
+_SCRIPT = "launch_server.py"
+_NEGATIVE = regex.compile(r"-\d+$|-\d*\.\d+$")
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of the command line.
+
+    Attributes:
+        written: The flag as typed, without a value.
+        flags: What argparse takes it for: one flag, several for an ambiguous beginning, none for
+            an unknown one.
+        values: The words behind it that argparse gives to it.
+        joined: Written as `--flag=value`.
+        resolved: Its values are known; False for shell parameters and templates.
+        facts: The flag as the release knows it; None unless `flags` is one flag.
+    """
+
+    written: str
+    flags: tuple[str, ...]
+    values: tuple[str, ...]
+    word: Word
+    joined: bool = False
+    resolved: bool = True
+    facts: FlagFacts | None = None
+
+    @property
+    def flag(self) -> str:
+        """Return the full name where there is just one, else what was typed."""
+        return self.flags[0] if len(self.flags) == 1 else self.written
+
+    @property
+    def text(self) -> str:
+        """Return the option as one would type it."""
+        if self.joined:
+            return f"{self.written}={self.values[0]}"
+        return " ".join((self.written, *self.values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The options of a server command, and the words that belong to none of them."""
+
+    options: tuple[Option, ...]
+    stray: tuple[Word, ...] = ()
+
+    def last(self, flag: str) -> Option | None:
+        """Return the option that counts for a flag: the last one."""
+        found = [option for option in self.options if option.flag == flag]
+        return found[-1] if found else None
+
+    def fields(self) -> dict[str, Value]:
+        """Return the arguments by ServerArgs field; unresolved ones are left out."""
+        held: dict[str, Value] = {}
+        for option in self.options:
+            facts = option.facts
+            if facts is None or facts.field is None:
+                continue
+            held.pop(facts.field, None)
+            if option.resolved:
+                held[facts.field] = _value(facts, option.values)
+        return held
+
+    def unresolved_fields(self) -> frozenset[str]:
+        """Return the fields that are given, but with a value that only the shell knows."""
+        given = {o.facts.field for o in self.options if o.facts is not None and o.facts.field}
+        return frozenset(given) - frozenset(self.fields())
 
 
 def parse_launch(command: str) -> Mapping[str, Value]:
-    """Return the arguments of a launch command by field name; a bare flag is true.
+    """Return the arguments of a launch command or script by field name, whatever the release.
 
     Raises:
-        InputError: If the quotes do not close, or no option is in it.
+        InputError: If there is no option in it.
     """
-    try:
-        words = shlex.split(command.replace("\\\n", " "), comments=True)
-    except ValueError as error:
-        raise InputError(f"launch command: {error}: {command[:60]!r}") from None
-    options = _options(words)
-    if not options:
+    commands = split_shell(command, source="launch command")
+    servers = server_words(commands)
+    words = servers[0] if servers else tuple(word for one in commands for word in one.words)
+    launch = read_options(words, None)
+    if not launch.options:
         raise InputError(f"launch command: no --option in {command[:60]!r}")
-    return options
+    return {
+        **launch.fields(),
+        **{
+            option.written[2:].replace("-", "_"): _guessed(option.values)
+            for option in launch.options
+            if option.facts is None
+        },
+    }
 
 
-def _options(words: Sequence[str]) -> dict[str, Value]:
-    options: dict[str, Value] = {}
-    name: str | None = None
+def server_words(commands: Sequence[ShellCommand]) -> tuple[tuple[Word, ...], ...]:
+    """Return the arguments of each SGLang server that the commands start."""
+    found = (server_arguments(command.words) for command in commands)
+    return tuple(words for words in found if words is not None)
+
+
+def server_arguments(words: Sequence[Word], depth: int = 0) -> tuple[Word, ...] | None:
+    """Return what follows the server's name in a command; None where it starts no server.
+
+    `sh -c "..."` is looked into. `sglang serve MODEL` gives `--model-path MODEL`.
+    """
+    texts = [word.text for word in words]
+    for number, text in enumerate(texts):
+        if text in _MODULES or text.endswith(_SCRIPT):
+            return tuple(words[number + 1 :])
+        if text.rpartition("/")[2] == "sglang" and texts[number + 1 : number + 2] == ["serve"]:
+            return _served(words[number + 2 :])
+        if text.rpartition("/")[2] in _SHELLS and depth < _DEEPEST:
+            inner = _in_shell(words[number + 1 :], depth)
+            if inner is not None:
+                return inner
+    return None
+
+
+def _served(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Turn the positional model of `sglang serve` (0.5.16 and later) into its flag."""
+    if words and not words[0].text.startswith("-"):
+        first = words[0]
+        flag = Word(text="--model-path", source=first.source, line=first.line)
+        return (flag, *words)
+    return tuple(words)
+
+
+def _in_shell(words: Sequence[Word], depth: int) -> tuple[Word, ...] | None:
+    for number, word in enumerate(words):
+        if regex.fullmatch(r"-[a-z]*c[a-z]*", word.text) and number + 1 < len(words):
+            script = words[number + 1]
+            for command in split_shell(script.text, source=script.source, line=script.line):
+                found = server_arguments(command.words, depth + 1)
+                if found is not None:
+                    return found
+    return None
+
+
+def read_options(words: Sequence[Word], version: str | None) -> Launch:
+    """Give each word to an option, as the parser of a release does.
+
+    Args:
+        words: What follows the server's name.
+        version: The release; None takes every flag that any known release has.
+    """
+    options: list[Option] = []
+    stray: list[Word] = []
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if not _is_flag(word.text):
+            stray.append(word)
+            continue
+        written, equals, value = word.text.partition("=")
+        flags = _meanings(written, version)
+        facts = _facts(flags[0], version) if len(flags) == 1 else None
+        taken = [] if equals else _taken(words[position:], facts)
+        position += len(taken)
+        options.append(
+            Option(
+                written=written,
+                flags=flags,
+                values=(value,) if equals else tuple(item.text for item in taken),
+                word=word,
+                joined=bool(equals),
+                resolved=word.resolved and all(item.resolved for item in taken),
+                facts=facts,
+            )
+        )
+    return Launch(options=tuple(options), stray=tuple(stray))
+
+
+def _is_flag(text: str) -> bool:
+    return text.startswith("-") and text != "-" and _NEGATIVE.match(text) is None
+
+
+def _meanings(written: str, version: str | None) -> tuple[str, ...]:
+    if version is not None:
+        return expand(written, version)
+    if flag_history(written) is not None:
+        return (written,)
+    for release in reversed(known_versions()):
+        if len(meant := expand(written, str(release))) == 1:
+            return meant
+    return tuple(flag for flag in all_flags() if flag.startswith(written)) if written else ()
+
+
+def _facts(flag: str, version: str | None) -> FlagFacts | None:
+    if version is not None:
+        return flag_facts(flag, version)
+    releases = (str(release) for release in reversed(known_versions()))
+    return next((facts for one in releases if (facts := flag_facts(flag, one))), None)
+
+
+def _taken(words: Sequence[Word], facts: FlagFacts | None) -> list[Word]:
+    """Return the words that belong to a flag; an unknown flag takes all up to the next one."""
+    takes = Takes.MANY if facts is None else facts.takes
+    if takes is Takes.NOTHING:
+        return []
+    taken: list[Word] = []
     for word in words:
-        if word.startswith("--"):
-            key, equals, value = word[2:].partition("=")
-            name = _field(key)
-            options[name] = typed(value) if equals else True
-            name = None if equals else name
-        elif name is not None:
-            options[name] = _extended(options[name], typed(word))
-    return options
+        if _is_flag(word.text) or (taken and takes is not Takes.MANY):
+            break
+        taken.append(word)
+    return taken
 
 
-def _extended(held: Value, value: Value) -> Value:
-    """Give an option its value; an option with several values holds them all."""
-    if held is True:
-        return value
-    return (*held, value) if isinstance(held, tuple) else (held, value)
+def _value(facts: FlagFacts, values: Sequence[str]) -> Value:
+    if facts.takes is Takes.NOTHING or not values:
+        return cast("Value", facts.sets)
+    convert = _CONVERTERS.get(facts.type, typed)
+    if facts.takes is Takes.MANY:
+        return tuple(_converted(convert, text) for text in values)
+    return _converted(convert, values[0])
 
 
-def _field(flag: str) -> str:
-    name = flag.replace("-", "_")
-    return _ALIASES.get(name, name)
+def _guessed(values: Sequence[str]) -> Value:
+    if not values:
+        return True
+    return typed(values[0]) if len(values) == 1 else tuple(typed(text) for text in values)
+
+
+def _converted(convert: Callable[[str], Value], text: str) -> Value:
+    try:
+        return convert(text)
+    except ValueError:
+        return text
 
 
 def typed(text: str) -> Value:
@@ -75,3 +260,6 @@ def typed(text: str) -> Value:
         return float(text)
     except ValueError:
         return text
+
+
+_CONVERTERS: Mapping[str, Callable[[str], Value]] = {"int": int, "float": float, "str": str}

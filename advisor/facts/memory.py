@@ -6,11 +6,13 @@ A draft model prints its own weight and KV lines after those of the target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.facts.hits import Hit
 from advisor.facts.model import CapacityFacts, MemoryFacts
 from advisor.sources.records import Evidence
+
+_SLOTS_PER_REQUEST = (5, 4, 3)
 
 
 @dataclass(slots=True)
@@ -115,10 +117,19 @@ class MemoryCollector:
 
     def capacity(self) -> CapacityFacts:
         """Return the capacity line of the worker with the fewest running requests."""
-        return self._capacity or CapacityFacts()
+        if self._capacity is None:
+            return CapacityFacts()
+        slots = next((rank.mamba_slots for rank in self.ranks.values() if rank.mamba_slots), None)
+        return replace(
+            self._capacity,
+            slots_per_request=slots_per_request(slots, self._capacity.max_running_requests),
+        )
 
-    def result(self) -> MemoryFacts:
-        """Return the figures of the rank with the least memory left, and the spread before."""
+    def result(self, *, gpu_gib: float | None = None) -> MemoryFacts:
+        """Return the figures of the rank with the least memory left, and the spread before.
+
+        `gpu_gib` is the whole memory of the GPU, where known.
+        """
         if not self.ranks:
             return MemoryFacts()
         befores = [
@@ -132,6 +143,8 @@ class MemoryCollector:
         return MemoryFacts(
             before_weights_gib=min(befores, default=None),
             before_weights_max_gib=max(befores, default=None),
+            before_spread_ratio=min(befores) / max(befores) if any(befores) else None,
+            taken_ratio=1 - min(befores) / gpu_gib if befores and gpu_gib else None,
             weights_gib=rank.weights_gib,
             draft_weights_gib=rank.draft_weights_gib,
             after_weights_gib=rank.after_weights_gib,
@@ -145,6 +158,21 @@ class MemoryCollector:
             after_pools_gib=rank.after_pools_gib,
             tightest_rank=name or None,
         )
+
+
+def slots_per_request(slots: int | None, running: int | None) -> int | None:
+    """Return how many state slots a request takes, where the state pool sets the limit.
+
+    SGLang admits slots // n requests, n being 5, 4 or 3 by the radix cache's strategy for states
+    (`mem_cache/kv_cache_configurator.py`, `model_executor/model_runner_kv_cache_mixin.py`); with
+    the radix cache off it is 1, and the pool follows the limit instead. None: another limit binds.
+
+    >>> slots_per_request(132, 26)
+    5
+    """
+    if not slots or not running:
+        return None
+    return next((count for count in _SLOTS_PER_REQUEST if slots // count == running), None)
 
 
 def _headroom(rank: RankMemory) -> float:

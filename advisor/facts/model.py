@@ -139,7 +139,11 @@ class Graphs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityFacts:
-    """The scheduler's capacity line; with DP attention the numbers are per worker."""
+    """The scheduler's capacity line; with DP attention the numbers are per worker.
+
+    `slots_per_request` is known where the state pool of a hybrid model sets the limit: the state
+    slots that one request takes, so that slots // slots_per_request = max_running_requests.
+    """
 
     max_running_requests: int | None = None
     requested_max_running_requests: int | None = None
@@ -148,14 +152,21 @@ class CapacityFacts:
     max_prefill_tokens: int | None = None
     context_length: int | None = None
     available_gpu_gib: float | None = None
+    slots_per_request: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFacts:
-    """Memory of the tightest rank, GiB, in the order in which the log gives it."""
+    """Memory of the tightest rank, GiB, in the order in which the log gives it.
+
+    `before_spread_ratio` is the least free memory over the most, over ranks, before the weights.
+    `taken_ratio` is the share of the tightest GPU that was taken before the weights.
+    """
 
     before_weights_gib: float | None = None
     before_weights_max_gib: float | None = None
+    before_spread_ratio: float | None = None
+    taken_ratio: float | None = None
     weights_gib: float | None = None
     draft_weights_gib: float | None = None
     after_weights_gib: float | None = None
@@ -229,6 +240,8 @@ class Serving:
 
     A `share` is a share of decode lines. `eager_*` counts decode lines that ran without a CUDA
     graph. Values are per printing rank (one per DP replica), all replicas taken together.
+    `prefix_swings` counts, while one request at a time is prefilled, how often a large prefill
+    that reused nothing follows one that reused a large prefix.
     """
 
     decode_lines: int | None = None
@@ -257,6 +270,7 @@ class Serving:
     reused_prefills: int | None = None
     cold_prefills: int | None = None
     cold_large_prefills: int | None = None
+    prefix_swings: int | None = None
     retracted: int | None = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from advisor.facts.arguments import ArgumentCollector
 from advisor.facts.failure import FailureCollector
@@ -74,9 +74,9 @@ class RunCollector:
         self.signals.take(hit)
 
     def take_traceback(self, record: Record) -> None:
-        """Note one whole traceback."""
+        """Note one whole traceback; one that runs through SGLang counts as a line of its log."""
         self._see(record)
-        self.failure.take_traceback(record)
+        self.hits += self.failure.take_traceback(record).concerns_sglang
 
     @property
     def begun(self) -> bool:
@@ -103,14 +103,16 @@ class RunCollector:
         arguments = self.arguments.result()
         startup = self.startup.result()
         moe = self.moe.result()
+        ranks = tuple(sorted(self._ranks, key=rank_order))
+        gpu = self.identity.gpu(moe, ranks)
+        memory = self.memory.result(gpu_gib=gpu.memory_gib)
         capacity = self.memory.capacity()
         requested = arguments.effective or {}
-        ranks = tuple(sorted(self._ranks, key=rank_order))
         return RunFacts(
             model=_text(requested.get("model_path")),
             model_class=self.memory.model_class,
             versions=self.identity.versions(arguments, moe),
-            gpu=self.identity.gpu(moe, ranks),
+            gpu=gpu,
             parallel=self.identity.parallel(arguments.effective, ranks),
             args=arguments.effective,
             requested_args=arguments.requested,
@@ -118,7 +120,7 @@ class RunCollector:
             moe=moe,
             graphs=self.graphs.result(),
             capacity=_with_request(capacity, arguments.effective),
-            memory=self.memory.result(),
+            memory=memory,
             startup=startup,
             failure=self.failure.result(phase=startup.open_phase),
             serving=self.serving.result(cap=capacity.max_running_requests),
@@ -137,6 +139,11 @@ class RunCollector:
     def _evidence(self) -> Mapping[str, Evidence]:
         found = dict(self.memory.evidence)
         found.update(self.identity.evidence)
+        found.update(self.graphs.evidence)
+        found.update(self.serving.evidence)
+        failure = self.failure.result(phase=None).evidence
+        if failure is not None:
+            found["failure.exception"] = failure
         if self.arguments.evidence is not None:
             found["args"] = self.arguments.evidence
         for name in ("distributed init", "weight loading"):
@@ -149,14 +156,9 @@ class RunCollector:
 
 def _with_request(capacity: CapacityFacts, args: Mapping[str, object] | None) -> CapacityFacts:
     requested = None if args is None else args.get("max_running_requests")
-    return CapacityFacts(
-        max_running_requests=capacity.max_running_requests,
+    return replace(
+        capacity,
         requested_max_running_requests=requested if isinstance(requested, int) else None,
-        max_total_num_tokens=capacity.max_total_num_tokens,
-        chunked_prefill_size=capacity.chunked_prefill_size,
-        max_prefill_tokens=capacity.max_prefill_tokens,
-        context_length=capacity.context_length,
-        available_gpu_gib=capacity.available_gpu_gib,
     )
 
 

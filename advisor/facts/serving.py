@@ -11,6 +11,7 @@ from datetime import datetime
 
 from advisor.facts.hits import Hit, seconds_between
 from advisor.facts.model import Serving
+from advisor.sources.records import Evidence
 
 FULL_USAGE_RATIO = 0.95
 LARGE_PREFILL_TOKENS = 4096
@@ -70,6 +71,9 @@ class ServingCollector:
     _reused: int = 0
     _cold: int = 0
     _cold_large: int = 0
+    _swings: int = 0
+    _warm_before: bool = False
+    evidence: dict[str, Evidence] = field(default_factory=dict)
 
     def take(self, hit: Hit) -> None:
         """Add one Prefill or Decode line."""
@@ -87,6 +91,7 @@ class ServingCollector:
 
     def _take_decode(self, hit: Hit) -> None:
         self._decodes += 1
+        self.evidence["serving.decode_lines"] = hit.record.evidence()
         running, queue = hit.integer("running") or 0, hit.integer("queue") or 0
         usage = hit.number("usage") if "usage" in hit.values else hit.number("full_usage")
         mamba = hit.number("mamba_usage")
@@ -103,6 +108,7 @@ class ServingCollector:
             mean.add(value)
         self._full += usage is not None and usage >= FULL_USAGE_RATIO
         if queue:
+            self.evidence["serving.max_queue"] = hit.record.evidence()
             self._queued += 1
             self._queued_usage.add(usage)
             self._queued_mamba.add(mamba)
@@ -115,6 +121,7 @@ class ServingCollector:
             self._graph_running.add(float(running))
         elif hit.values.get("graph") == "False":
             self._eager += 1
+            self.evidence["serving.eager_share"] = hit.record.evidence()
             known = [*self._eager_running, running]
             self._eager_running = [min(known), max(known)]
 
@@ -128,9 +135,22 @@ class ServingCollector:
         if not total:
             return
         self._reused += cached >= total * _REUSED_RATIO
-        if cached <= total * _COLD_RATIO:
-            self._cold += 1
-            self._cold_large += total >= LARGE_PREFILL_TOKENS
+        is_large_cold = cached <= total * _COLD_RATIO and total >= LARGE_PREFILL_TOKENS
+        self._cold += cached <= total * _COLD_RATIO
+        self._cold_large += is_large_cold
+        if is_large_cold:
+            self.evidence["serving.cold_large_prefills"] = hit.record.evidence()
+        self._take_swing(hit, cold=is_large_cold, warm=cached >= LARGE_PREFILL_TOKENS)
+
+    def _take_swing(self, hit: Hit, *, cold: bool, warm: bool) -> None:
+        """Follow one conversation: warm, then cold; several at a time tell nothing."""
+        if hit.integer("running") or hit.integer("new_seq") != 1:
+            self._warm_before = False
+        elif cold:
+            self._swings += self._warm_before
+            self._warm_before = False
+        elif warm:
+            self._warm_before = True
 
     def result(self, *, cap: int | None) -> Serving:
         """Return the aggregates; `cap` is max_running_requests, where known."""
@@ -164,6 +184,7 @@ class ServingCollector:
             reused_prefills=self._reused,
             cold_prefills=self._cold,
             cold_large_prefills=self._cold_large,
+            prefix_swings=self._swings,
             retracted=_whole(self._retracted.maximum),
         )
 
