@@ -123,7 +123,8 @@ class Constants:
             target, original = module.imports[node.id]
             return self.value(ast.Name(id=original), Scope(module=target, depth=scope.depth))
         for target in module.star_imports:
-            if (value := self._name(node, Scope(module=target))) is not UNRESOLVED:
+            value = self.value(node, Scope(module=target, depth=scope.depth))
+            if value is not UNRESOLVED:
                 return value
         return UNRESOLVED
 
