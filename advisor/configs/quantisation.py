@@ -25,7 +25,7 @@ class Quantisation:
     Attributes:
         dtype: None for bf16 and fp16.
         group_size: Elements that share a scale, for 4-bit and grouped 8-bit weights.
-        activation: `bf16` or `fp16`.
+        activation: `bf16` or `fp16`; a float32 checkpoint is served in fp16 (`--dtype auto`).
         note: Why the config file may not be read at all; None if it is.
     """
 
@@ -48,11 +48,10 @@ def read_quantisation(config: Json, *, origin: str, flag: str | None = None) -> 
     found = [level.get("quantization_config") for level in levels]
     section: Json = next((one for one in found if isinstance(one, dict)), {})
     types = [str(level.get("torch_dtype") or level.get("dtype") or "") for level in levels]
-    activation = "fp16" if types[-1] == "float16" or types[0] == "float16" else "bf16"
+    activation = "fp16" if {"float16", "float32"} & set(types) else "bf16"
     method = str(flag or section.get("quant_method") or "")
     if not method:
-        dtype = ExpertDtype.FLOAT32 if "float32" in types else None
-        return Quantisation(dtype=dtype, activation=activation)
+        return Quantisation(activation=activation)
     if method in {"compressed-tensors", "compressed_tensors"}:
         return _compressed(section, origin, activation)
     row = next((row for row in _rows() if method in cast("Sequence[str]", row["methods"])), None)

@@ -1,0 +1,156 @@
+"""`advisor configs install` and `uninstall`: the overlay folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from advisor.cli.config_options import (
+    device_of,
+    find_target,
+    find_tree,
+    format_option,
+    known_gpu,
+    problem_options,
+    problems_of,
+    tree_options,
+)
+from advisor.cli.config_progress import compiling
+from advisor.cli.config_views import install_json, install_text, reports_text
+from advisor.configs.files import ConfigFile, FileReport, read_config, verify_files
+from advisor.configs.loaders import Loader, loader_of_version
+from advisor.configs.overlay import NewConfig, Plan, install_overlay, prove, uninstall_overlay
+from advisor.configs.trees import SglangTree
+from advisor.configs.verify import Verifier
+from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, ConfigError
+
+
+@click.command(
+    "install",
+    epilog="Example: advisor configs install 'E=128,N=768,device_name=NVIDIA_H200.json' "
+    "--into /srv/moe --triton 3.6.0 --sglang /opt/venv/lib/python3.12/site-packages/sglang",
+)
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE..."
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The overlay folder; new, empty, or an overlay made by this command.",
+)
+@click.option("--triton", metavar="VERSION", required=True, help="The server's Triton version.")
+@tree_options
+@click.option("--gpu", metavar="NAME", help="Install under the name of this GPU.")
+@click.option("--link", is_flag=True, help="Link the bundled files instead of copying them.")
+@click.option(
+    "--alone", is_flag=True, help="Without the bundled files: all other shapes get default tiles."
+)
+@click.option("--force", is_flag=True, help="Install files that do not fit, too.")
+@click.option(
+    "--kubernetes", metavar="CLAIM", help="Print the pod's lines for this volume claim as well."
+)
+@problem_options
+@format_option
+@click.pass_context
+def install_command(  # noqa: PLR0913  (one parameter an option)
+    context: click.Context,
+    /,
+    *,
+    files: tuple[Path, ...],
+    into: Path,
+    triton: str,
+    sglang: Path | None,
+    sglang_version: str | None,
+    gpu: str | None,
+    link: bool,
+    alone: bool,
+    force: bool,
+    kubernetes: str | None,
+    format_: str,
+    **_: object,
+) -> int:
+    """Build an overlay for SGLANG_MOE_CONFIG_DIR and prove that the server will read it.
+
+    The variable replaces the bundled folder, so the overlay holds the bundled files too. The
+    installation of SGLang stays as it is.
+    """
+    tree = find_tree(sglang, sglang_version)
+    loader = _loader(tree, sglang_version, alone=alone)
+    configs = tuple(_for_gpu(read_config(file), gpu) for file in files)
+    unfit = () if force else _unfit(context, configs, gpu, tree, loader)
+    if unfit:
+        click.echo(reports_text(unfit, _verifier(unfit[0].file, gpu, tree)), err=True)
+        click.echo("nothing installed: repair these files, or add --force", err=True)
+        return EXIT_FINDINGS
+    overlay = install_overlay(
+        Plan(
+            folder=into,
+            loader=loader,
+            triton=triton,
+            new=tuple(_new(config) for config in configs),
+            bundled=None if alone or tree is None else tree.files.folder,
+            sglang=tree.version if tree else sglang_version,
+            link=link,
+        )
+    )
+    proofs = prove(overlay, loader)
+    render = install_json if format_ == "json" else install_text
+    click.echo(render(overlay, proofs, kubernetes))
+    return EXIT_CLEAN
+
+
+@click.command("uninstall", epilog="Example: advisor configs uninstall /srv/moe")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Remove files that were changed since, too.")
+def uninstall_command(*, folder: Path, force: bool) -> int:
+    """Remove an overlay: exactly the files that install put there."""
+    removed = uninstall_overlay(folder, force=force)
+    click.echo(f"removed {len(removed)} files from {folder}; unset SGLANG_MOE_CONFIG_DIR")
+    return EXIT_CLEAN
+
+
+def _loader(tree: SglangTree | None, version: str | None, *, alone: bool) -> Loader:
+    if tree is not None:
+        return tree.loader
+    if not alone or version is None:
+        raise ConfigError(
+            "whose bundled files? add --sglang DIR, or --alone with --sglang-version VERSION"
+        )
+    return loader_of_version(version)
+
+
+def _for_gpu(config: ConfigFile, gpu: str | None) -> ConfigFile:
+    """Return the file under the name that the target GPU looks for."""
+    if gpu is None:
+        return config
+    return replace(config, name=replace(config.name, device=device_of(known_gpu(gpu), gpu)))
+
+
+def _new(config: ConfigFile) -> NewConfig:
+    text = config.path.read_text(encoding="utf-8")
+    return NewConfig(name=config.name, text=text, origin=str(config.path.absolute()))
+
+
+def _verifier(config: ConfigFile, gpu: str | None, tree: SglangTree | None) -> Verifier:
+    target = find_target(gpu, None, config.name.device)
+    return Verifier(target=target, package=tree.package if tree else None)
+
+
+def _unfit(
+    context: click.Context,
+    configs: tuple[ConfigFile, ...],
+    gpu: str | None,
+    tree: SglangTree | None,
+    loader: Loader,
+) -> tuple[FileReport, ...]:
+    """Return the reports of files that the server could not use."""
+    verifier = _verifier(configs[0], gpu, tree)
+    with compiling() as on_done:
+        reports = verify_files(
+            configs, verifier, loader=loader, problem_of=problems_of(context), on_done=on_done
+        )
+    return tuple(report for report in reports if not report.clean)
