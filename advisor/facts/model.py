@@ -104,9 +104,13 @@ class MoeLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoeFacts:
-    """The MoE side of the run: look-ups in log order, and the outcome for the first shape."""
+    """The MoE side of the run: look-ups in log order, and the outcome for the first shape.
+
+    `up_outcomes` are those of all shapes: a draft model may look up another one than the target.
+    """
 
     lookups: tuple[MoeLookup, ...] = ()
+    up_outcomes: tuple[str, ...] | None = None
     up_outcome: str | None = None
     down_outcome: str | None = None
     experts: int | None = None
@@ -129,6 +133,7 @@ class Graphs:
     decode_begun: bool | None = None
     decode_done: bool | None = None
     prefill_sizes: tuple[int, ...] | None = None
+    prefill_max_tokens: int | None = None
     prefill_capture_s: float | None = None
     prefill_gib: float | None = None
     prefill_begun: bool | None = None
@@ -194,7 +199,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Startup:
-    """How far the start came and how long it took."""
+    """How far the start came and how long it took.
+
+    `shard_s` is the mean time per checkpoint shard so far; `after_shards_s` what loading took
+    beyond the bar of the shards; `deepgemm_s` the time in DeepGEMM's warm-up, as far as logged.
+    """
 
     began: datetime | None = None
     last_seen: datetime | None = None
@@ -212,6 +221,8 @@ class Startup:
     shards_total: int | None = None
     shards_done: int | None = None
     shards_s: float | None = None
+    shard_s: float | None = None
+    after_shards_s: float | None = None
     deepgemm_s: float | None = None
     deepgemm_begun: bool | None = None
     deepgemm_shapes: int | None = None

@@ -67,6 +67,7 @@ class MoeCollector:
             up_outcome = MoeOutcome.DETERMINISTIC
         return MoeFacts(
             lookups=lookups,
+            up_outcomes=_up_outcomes(lookups, up_outcome),
             up_outcome=up_outcome,
             down_outcome=None if down is None else _down_outcome(down, up_outcome),
             experts=None if first is None else first.experts,
@@ -104,6 +105,15 @@ def _up_outcome(up: MoeLookup | None, down: MoeLookup | None) -> MoeOutcome | No
     if down is not None and "reusing the tuned" in down.evidence.text:
         return MoeOutcome.EXACT
     return None
+
+
+def _up_outcomes(
+    lookups: tuple[MoeLookup, ...], first: MoeOutcome | None
+) -> tuple[MoeOutcome, ...] | None:
+    """Name each outcome of an up look-up once, in log order; None without any MoE line."""
+    found = [item.outcome for item in lookups if item.projection == "up"]
+    found += [] if first is None else [first]
+    return tuple(dict.fromkeys(found)) or None
 
 
 def _down_outcome(down: MoeLookup, up: MoeOutcome | None) -> MoeOutcome:

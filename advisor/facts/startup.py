@@ -35,6 +35,38 @@ class _Interval:
 
 
 @dataclass(slots=True)
+class _Warmup:
+    """DeepGEMM's compilation: the lines that begin a shape, and the bars with their own clock."""
+
+    begun: bool = False
+    shapes: int = 0
+    _first: datetime | None = None
+    _last: datetime | None = None
+    _closed_bars_s: float = 0.0
+    _open_bar_s: float = 0.0
+
+    def take(self, hit: Hit) -> None:
+        self.begun = True
+        self._first = self._first or hit.record.time
+        self._last = hit.record.time or self._last
+        if hit.key == "deepgemm-compile-shape":
+            self.shapes += 1
+            return
+        elapsed_s = clock_seconds(hit.values.get("elapsed", ""))
+        if elapsed_s < self._open_bar_s:
+            self._closed_bars_s += self._open_bar_s
+        self._open_bar_s = elapsed_s
+
+    def seconds(self, last_seen: datetime | None) -> float | None:
+        """Return the longer of bars and time stamps; bars of several nodes may overlap."""
+        spans = [seconds_between(self._first, end) for end in (self._last, last_seen)]
+        bars_s = self._closed_bars_s + self._open_bar_s
+        if spans[0] is None:
+            return bars_s or None
+        return max(spans[0], min(bars_s, spans[1] or bars_s))
+
+
+@dataclass(slots=True)
 class StartupCollector:
     """Follows the phases of a start, over all ranks."""
 
@@ -46,8 +78,7 @@ class StartupCollector:
     _listening: bool = False
     _shards: tuple[int, int, float] | None = None
     _shard_evidence: Evidence | None = None
-    _deepgemm: list[Record] = field(default_factory=list)
-    _deepgemm_shapes: int = 0
+    _deepgemm: _Warmup = field(default_factory=_Warmup)
 
     @property
     def ready(self) -> bool:
@@ -74,9 +105,7 @@ class StartupCollector:
         elif hit.key == "shards-progress":
             self._take_shards(hit)
         elif hit.key in {"deepgemm-compile-shape", "deepgemm-warmup-progress"}:
-            self._deepgemm.append(hit.record)
-            self._deepgemm = [self._deepgemm[0], self._deepgemm[-1]]
-            self._deepgemm_shapes += hit.key == "deepgemm-compile-shape"
+            self._deepgemm.take(hit)
 
     def _ended_phase(self, hit: Hit) -> str:
         if hit.key == "graph-end-old" and "piecewise" in hit.values.get("what", ""):
@@ -129,9 +158,11 @@ class StartupCollector:
             shards_total=total,
             shards_done=done,
             shards_s=shards_s,
-            deepgemm_s=self._deepgemm_seconds(),
-            deepgemm_begun=bool(self._deepgemm),
-            deepgemm_shapes=self._deepgemm_shapes or None,
+            shard_s=shards_s / done if done and shards_s else None,
+            after_shards_s=_after_shards(loading, shards_s if done == total else None),
+            deepgemm_s=self._deepgemm.seconds(self.last_time),
+            deepgemm_begun=self._deepgemm.begun,
+            deepgemm_shapes=self._deepgemm.shapes or None,
             phases=tuple(self._phase(name) for name in self._order),
         )
 
@@ -155,10 +186,6 @@ class StartupCollector:
             return None
         return seconds_between(self._phases[name].begin.time, self.last_time)
 
-    def _deepgemm_seconds(self) -> float | None:
-        times = [record.time for record in self._deepgemm if record.time is not None]
-        return seconds_between(times[0], times[-1]) if times else None
-
     def _phase(self, name: str) -> Phase:
         interval = self._phases[name]
         return Phase(
@@ -174,6 +201,14 @@ def _interval_seconds(interval: _Interval) -> float | None:
     if interval.logged_s is not None:
         return interval.logged_s
     return seconds_between(interval.begin.time, interval.end.time) if interval.end else None
+
+
+def _after_shards(loading: _Interval | None, shards_s: float | None) -> float | None:
+    """Return what weight loading took beyond the finished bar that counts its shards."""
+    load_s = None if loading is None else _interval_seconds(loading)
+    if load_s is None or shards_s is None:
+        return None
+    return max(load_s - shards_s, 0.0)
 
 
 def clock_seconds(text: str) -> float:
