@@ -120,12 +120,32 @@ class LocalPool:
 
     def submit(self, lane: int, work: Work) -> None:
         """Queue a piece of work on a lane, and its kernels on the compilers."""
+        self.prepare(work)
+        self._lanes[lane].queue.append(work)
+
+    def prepare(self, work: Work) -> None:
+        """Queue the kernels of a piece of work on the compilers."""
         for recipe in self._setup.recipes(work):
             if recipe not in self._recipes and recipe not in self._compile_tries:
                 self._compile_tries[recipe] = 0
                 self._to_compile.append(recipe)
-        self._lanes[lane].queue.append(work)
         self._feed_compilers()
+
+    @property
+    def compiled(self) -> tuple[int, int]:
+        """Return how many kernels are done, of how many asked for."""
+        return len(self._recipes), len(self._recipes.keys() | self._compile_tries.keys())
+
+    @property
+    def compiling(self) -> bool:
+        """Say whether kernels are still to be made."""
+        done, total = self.compiled
+        return done < total
+
+    @property
+    def uncompilable(self) -> int:
+        """Return how many kernels could not be made or do not fit the GPU."""
+        return sum(failed is not None for failed in self._recipes.values())
 
     def collect(self, timeout_s: float) -> list[Done]:
         """Wait for answers, at most so long, and return those that are there."""

@@ -1,0 +1,219 @@
+"""What a run found, for people and programs: latencies, gains, and what they can be worth."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from advisor.configs.problem import Gemm, MoeProblem
+from advisor.tuner.decide import Choice, Origin
+from advisor.tuner.problem import label, touched_weight_bytes
+from advisor.tuner.run import Result
+
+SCHEMA_VERSION = 1
+_WORTH_SAYING_RATIO = 1.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Under what a run was made.
+
+    Attributes:
+        kernel: Whose kernel was timed.
+        routing: How experts were drawn.
+        bandwidth_gb_s: The GPU's memory bandwidth by its data sheet; None if not known.
+        versions: Name and version of what matters: triton, torch, driver, sglang.
+    """
+
+    problem: MoeProblem
+    device: str
+    gpus: int
+    kernel: str
+    routing: str
+    bandwidth_gb_s: int | None
+    versions: tuple[tuple[str, str], ...]
+
+
+def report_markdown(result: Result, conditions: Conditions) -> str:
+    """Return the report as Markdown."""
+    versions = ", ".join(f"{name} {version}" for name, version in conditions.versions)
+    lines = [
+        f"# MoE tuning: {label(conditions.problem)}",
+        "",
+        f"- GPU: {conditions.gpus} x {conditions.device}; {versions}",
+        f"- kernel: {conditions.kernel}; routing: {conditions.routing}; weights cold in L2",
+        f"- {_effort_line(result)}",
+        "",
+        "Latency of both GEMMs of one MoE layer, in us (median of the last race).",
+        "",
+        "| batch | default | today | chosen | gain | spread | of memory floor | entry | note |",
+        "|---:|---:|---:|---:|---:|---:|---:|---|---|",
+        *(_row(choice, conditions) for choice in result.choices),
+        "",
+        *(f"- {line}" for line in conclusions(result, conditions)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _effort_line(result: Result) -> str:
+    stopped = {"budget": "; time ran out", "interrupt": "; interrupted"}.get(result.stopped, "")
+    replayed = f", {result.replayed} from the journal" if result.replayed else ""
+    return (
+        f"{result.measured} measurements in {result.elapsed_s:.0f} s{replayed}, "
+        f"{result.failed} could not run{stopped}"
+    )
+
+
+def _row(choice: Choice, conditions: Conditions) -> str:
+    floor = floor_us(conditions, choice.tokens)
+    share = f"{floor / choice.chosen_us:.0%}" if floor and choice.chosen_us else ""
+    pair = choice.pair
+    entry = pair.up.key if pair.up == pair.down else f"{pair.up.key} / {pair.down.key}"
+    spread = "" if choice.spread_ratio is None else f"{choice.spread_ratio:.1%}"
+    gain = "" if choice.gain_ratio is None else f"{choice.gain_ratio:.3f}"
+    cells = (
+        str(choice.tokens),
+        *(_us(value) for value in (choice.default_us, choice.today_us, choice.chosen_us)),
+        gain,
+        spread,
+        share,
+        f"{choice.origin}: {entry}",
+        choice.note,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _us(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def floor_us(conditions: Conditions, tokens: int) -> float | None:
+    """Return the time in which the weights of a batch can be read at best."""
+    if not conditions.bandwidth_gb_s:
+        return None
+    read = sum(touched_weight_bytes(conditions.problem, gemm, tokens) for gemm in Gemm)
+    return read / (conditions.bandwidth_gb_s * 1e3)
+
+
+def conclusions(result: Result, conditions: Conditions) -> tuple[str, ...]:
+    """Return what the figures mean, and what they do not."""
+    gains = {choice.tokens: choice.gain_ratio for choice in result.choices if choice.gain_ratio}
+    tuned = [choice for choice in result.choices if choice.origin is Origin.TUNED]
+    worth = [tokens for tokens, gain in gains.items() if gain >= _WORTH_SAYING_RATIO]
+    lines = [
+        f"{len(tuned)} of {len(result.choices)} entries are new; the others keep what is there"
+    ]
+    if not gains:
+        return (*lines, "nothing was timed against what the server has now")
+    mean = math.exp(sum(map(math.log, gains.values())) / len(gains))
+    best = max(gains, key=lambda tokens: gains[tokens])
+    lines.append(
+        f"kernel gain over what the server has now: {mean:.3f} x on average (geometric), "
+        f"{gains[best]:.3f} x at most (batch {best})"
+    )
+    if worth:
+        lines.append(f"worth it (2 % or more) at batch {', '.join(map(str, worth))}")
+    else:
+        lines.append("tuning is worth nothing for this shape: no batch gains 2 %")
+    lines += [*_bounds(result.choices), _memory_line(result.choices, conditions)]
+    return tuple(line for line in lines if line)
+
+
+def _bounds(choices: Sequence[Choice]) -> tuple[str, ...]:
+    saved = [
+        (before - choice.chosen_us, choice.tokens)
+        for choice in choices
+        if choice.chosen_us and (before := choice.today_us or choice.default_us)
+    ]
+    if not saved:
+        return ()
+    most, tokens = max(saved)
+    line = (
+        f"end to end expect less: a forward step saves at most {most:.0f} us per MoE layer (batch "
+        f"{tokens}); attention, communication and the rest are not sped up, so throughput gains "
+        "less than the kernel does"
+    )
+    return (line,)
+
+
+def _memory_line(choices: Sequence[Choice], conditions: Conditions) -> str:
+    bound = [
+        choice.tokens
+        for choice in choices
+        if choice.chosen_us
+        and (floor := floor_us(conditions, choice.tokens))
+        and floor / choice.chosen_us > 0.8  # noqa: PLR2004  (within a fifth of the floor)
+    ]
+    if not bound:
+        return ""
+    return (
+        f"at batch {', '.join(map(str, bound))} reading the weights once takes over 80 % of the "
+        "time: no tile can do much better"
+    )
+
+
+def report_json(result: Result, conditions: Conditions) -> Mapping[str, object]:
+    """Return the report for programs."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "problem": asdict(conditions.problem),
+        "device": conditions.device,
+        "gpus": conditions.gpus,
+        "kernel": conditions.kernel,
+        "routing": conditions.routing,
+        "versions": dict(conditions.versions),
+        "measured": result.measured,
+        "failed": result.failed,
+        "replayed": result.replayed,
+        "elapsed_s": round(result.elapsed_s, 2),
+        "stopped": result.stopped or None,
+        "entries": [_entry(choice) for choice in result.choices],
+        "conclusions": list(conclusions(result, conditions)),
+    }
+
+
+def _entry(choice: Choice) -> Mapping[str, object]:
+    fields: dict[str, object] = {
+        "tokens": choice.tokens,
+        "origin": str(choice.origin),
+        "proof": str(choice.proof),
+        "up": choice.pair.up.entry().as_json(),
+        "down": choice.pair.down.entry().as_json(),
+    }
+    numbers = {
+        "chosen_us": choice.chosen_us,
+        "default_us": choice.default_us,
+        "today_us": choice.today_us,
+        "best_us": choice.best_us,
+        "gain_ratio": choice.gain_ratio,
+        "spread_ratio": choice.spread_ratio,
+        "error_ratio": choice.error_ratio,
+    }
+    fields |= {name: round(value, 6) for name, value in numbers.items() if value is not None}
+    return fields | ({"note": choice.note} if choice.note else {})
+
+
+def report_html(result: Result, conditions: Conditions, plot: str) -> str:
+    """Return the report as one page without outside parts."""
+    heads = ("batch", "default", "today", "chosen", "gain", "spread", "floor", "entry", "note")
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(row)) + "</tr>"
+        for row in (_row(choice, conditions) for choice in result.choices)
+    )
+    says = "".join(f"<li>{html.escape(line)}</li>" for line in conclusions(result, conditions))
+    title = html.escape(f"MoE tuning: {label(conditions.problem)} on {conditions.device}")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        "<style>body{font-family:sans-serif;max-width:72em;margin:2em auto}"
+        "td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #ddd}"
+        "td:nth-last-child(-n+2){text-align:left}</style></head>\n"
+        f"<body><h1>{title}</h1>\n<p>{html.escape(_effort_line(result))}</p>\n<ul>{says}</ul>\n"
+        f"{plot}\n<table><tr>{head}</tr>\n{body}\n</table></body></html>\n"
+    )
+
+
+def _cells(row: str) -> list[str]:
+    return row.strip("|").split("|")
