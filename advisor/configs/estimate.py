@@ -17,6 +17,8 @@ _WARP_SIZE = 32
 _SCALE_BYTES = 4
 _MATRIX_BARRIER_BYTES = 16
 _TMA_BARRIER_BYTES = 8
+_WIDENED_BYTES = 2
+"""Narrow weights pass through shared memory once, widened to the activations' type."""
 _MATRIX_ROWS = 64
 """Rows from which a tile runs on the warp-group or tensor-memory matrix units."""
 
@@ -26,10 +28,9 @@ _BLACKWELL_DATA_CENTRE = range(100, 120)
 
 def estimate_shared_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
     """Return the shared memory that a block will ask for, in bytes, in either GEMM."""
-    a_bytes = entry.block_m * entry.block_k * problem.element_bytes
-    b_bytes = _weight_tile_bytes(problem, entry)
     buffers = _buffers(problem, entry, sm)
-    needed = buffers * (a_bytes + b_bytes) + _conversion_bytes(problem, entry, sm)
+    needed = buffers * entry.block_m * entry.block_k * problem.element_bytes
+    needed += _weight_bytes(problem, entry, buffers) + _conversion_bytes(problem, entry, sm)
     if _tensor_memory(problem, entry, sm):
         needed += _MATRIX_BARRIER_BYTES
     if entry.use_tma:
@@ -37,11 +38,14 @@ def estimate_shared_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
     return needed
 
 
-def _weight_tile_bytes(problem: MoeProblem, entry: Entry) -> int:
+def _weight_bytes(problem: MoeProblem, entry: Entry, buffers: int) -> int:
     elements = entry.block_n * entry.block_k
-    if problem.dtype is ExpertDtype.INT8_W8A16 or is_grouped(problem):
-        return elements
-    return elements * problem.element_bytes
+    if is_grouped(problem):
+        return elements * _WIDENED_BYTES
+    if problem.dtype is not ExpertDtype.INT8_W8A16:
+        return buffers * elements * problem.element_bytes
+    in_flight = max(1, entry.stages - 1)
+    return in_flight * elements + (elements * _WIDENED_BYTES if buffers > in_flight else 0)
 
 
 def _buffers(problem: MoeProblem, entry: Entry, sm: int) -> int:
