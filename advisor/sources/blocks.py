@@ -21,7 +21,7 @@ def read_blocks(stream: IO[bytes]) -> Iterator[bytes]:
             cut = chunk.find(b"\n")
             if cut < 0:
                 continue
-            chunk, dropping = chunk[cut + 1 :], False  # noqa: PLW2901  (the rest of the chunk)
+            chunk, dropping = chunk[cut + 1 :], False
         data = held + chunk
         cut = data.rfind(b"\n") + 1
         held = data[cut:]

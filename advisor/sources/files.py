@@ -131,7 +131,7 @@ class _Rewound:
             head, self._head = self._head, b""
             return head + self._stream.read()
         head, self._head = self._head[:size], self._head[size:]
-        return head
+        return head + self._stream.read(size - len(head)) if len(head) < size else head
 
 
 def _rewound(stream: IO[bytes], size: int) -> tuple[bytes, IO[bytes]]:

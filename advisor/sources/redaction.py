@@ -13,14 +13,14 @@ import regex
 HIDDEN = "[redacted]"
 _SHORTEST_TOKEN = 12
 
-_SECRET_NAMES = (
-    r"(?:[\w-]*(?:api[_-]?key|access[_-]?token|auth[_-]?token|hf[_-]?token|hub[_-]?token|secret(?:[_-]?key)?"
+_NAMES = (
+    r"(?:[\w-]*(?:api[_-]?key|access[_-]?token|auth[_-]?token|hf[_-]?token|hub[_-]?token|secret(?:[_-]?(?:access[_-]?)?key)?"
     r"|password|passwd|private[_-]?key|credential[s]?)"
     r"|HUGGING_FACE_HUB_TOKEN|token)"
 )
 _ASSIGNED = regex.compile(
-    rf"(?:(?P<name>(?<![\w-])-{{0,2}}{_SECRET_NAMES})(?P<middle>['\"]?\s*[=:]\s*)"
-    rf"|(?P<name>(?<![\w-])--{_SECRET_NAMES})(?P<middle>\s+(?!-)))"
+    rf"(?:(?P<name>(?<![\w-])-{{0,2}}{_NAMES})(?P<middle>['\"]?\s*[=:]\s*)"
+    rf"|(?P<name>(?<![\w-])--{_NAMES})(?P<middle>\s+(?!-)))"
     r"(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&)}\]'\"]+)",
     regex.IGNORECASE,
 )
