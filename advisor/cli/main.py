@@ -83,25 +83,30 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:
         result = cli.main(args=arguments, prog_name="advisor", standalone_mode=False)
-    except AdvisorError as error:
-        for line in str(error).splitlines():
-            click.echo(f"advisor: {line}", err=True)
-        return error.exit_code
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        return EXIT_USAGE
-    except click.exceptions.Exit as error:
-        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001  (the last boundary: a bug becomes exit code 3)
-        return _report_bug(error)
+        return _report(error)
     return result if isinstance(result, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong on stderr and return its exit code."""
+    match error:
+        case AdvisorError():
+            for line in str(error).splitlines():
+                click.echo(f"advisor: {line}", err=True)
+            return error.exit_code
+        case click.ClickException():
+            error.show()
+            return EXIT_USAGE
+        case click.exceptions.Exit():
+            return error.exit_code
+        case _:
+            return _report_bug(error)
 
 
 def _report_bug(error: Exception) -> int:

@@ -185,7 +185,7 @@ def _answer(holds: bool) -> Answer:  # noqa: FBT001  (turns a truth value into a
     return Answer.YES if holds else Answer.NO
 
 
-def _compare(operator: Operator, value: object, operand: object) -> Answer:  # noqa: PLR0911, C901
+def _compare(operator: Operator, value: object, operand: object) -> Answer:  # noqa: PLR0911
     match operator:
         case Operator.EQUALS:
             return _answer(_plain(value) == operand)

@@ -3,14 +3,54 @@
 from __future__ import annotations
 
 TOPICS = frozenset(
-    """
-    moe_config moe_tuning allreduce_fusion custom_allreduce nccl prefill_graph decode_graph
-    max_running spec_decode kv_full memory memory_leak smem attention_backend kv_dtype deepgemm
-    deepgemm_jit jit_build versions arch_mismatch chat_template multinode watchdog weight_loading
-    weights quantization radix_cache dp_attention overlap deprecated_flag shm numa driver startup
-    serving security log lora hicache disaggregation expert_parallel moe_backend determinism
-    multimodal tokenizer arguments
-    """.split()
+    {
+        "allreduce_fusion",
+        "arch_mismatch",
+        "arguments",
+        "attention_backend",
+        "chat_template",
+        "custom_allreduce",
+        "decode_graph",
+        "deepgemm",
+        "deepgemm_jit",
+        "deprecated_flag",
+        "determinism",
+        "disaggregation",
+        "dp_attention",
+        "driver",
+        "expert_parallel",
+        "hicache",
+        "jit_build",
+        "kv_dtype",
+        "kv_full",
+        "log",
+        "lora",
+        "max_running",
+        "memory",
+        "memory_leak",
+        "moe_backend",
+        "moe_config",
+        "moe_tuning",
+        "multimodal",
+        "multinode",
+        "nccl",
+        "numa",
+        "overlap",
+        "prefill_graph",
+        "quantization",
+        "radix_cache",
+        "security",
+        "serving",
+        "shm",
+        "smem",
+        "spec_decode",
+        "startup",
+        "tokenizer",
+        "versions",
+        "watchdog",
+        "weight_loading",
+        "weights",
+    }
 )
 
 EXPECTATIONS = ("fires", "quiet", "skipped")

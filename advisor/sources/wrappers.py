@@ -86,7 +86,7 @@ def detect_envelope(lines: Iterable[str]) -> Envelope:
 def decoder(envelope: Envelope) -> Callable[[Iterable[str]], Iterator[str]]:
     """Return the function that decodes lines of this envelope, keeping the number of lines."""
     return {
-        Envelope.NONE: lambda lines: iter(lines),
+        Envelope.NONE: iter,
         Envelope.JSON: _decode_json,
         Envelope.CRI: _decode_cri,
     }[envelope]

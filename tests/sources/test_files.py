@@ -62,12 +62,9 @@ def test_unusable_files_are_named_with_the_reason(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with (
-        pytest.raises(InputError, match=complaint),
-        open_log(LogInput(name=name, path=path)) as log,
-    ):
-        while log.read(1 << 16):
-            pass
+    log = LogInput(name=name, path=path)
+    with pytest.raises(InputError, match=complaint):
+        list(LogReader(log, Scanner(["fired up"]), Redactor()))
 
 
 def test_a_folder_gives_its_logs_and_nothing_else(tmp_path: Path) -> None:
