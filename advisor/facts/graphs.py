@@ -64,6 +64,7 @@ class GraphCollector:
             decode_begun=None if decode is None else decode.begun,
             decode_done=None if decode is None else decode.done,
             prefill_sizes=None if prefill is None else prefill.sizes,
+            prefill_max_tokens=max(prefill.sizes) if prefill and prefill.sizes else None,
             prefill_capture_s=None if prefill is None else prefill.elapsed_s,
             prefill_gib=None if prefill is None else prefill.memory_gib,
             prefill_begun=None if prefill is None else prefill.begun,
