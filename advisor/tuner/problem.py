@@ -68,9 +68,9 @@ def weight_bytes(problem: MoeProblem, gemm: Gemm) -> int:
 
 
 def touched_weight_bytes(problem: MoeProblem, gemm: Gemm, tokens: int) -> int:
-    """Return the weights that a batch must read at least, if its experts are spread evenly."""
-    active = min(problem.experts, tokens * problem.top_k)
-    return weight_bytes(problem, gemm) * active // problem.experts
+    """Return the weights that a batch reads on average, if every expert is as likely as another."""
+    untouched_ratio = (1.0 - problem.top_k / problem.experts) ** tokens
+    return round(weight_bytes(problem, gemm) * (1.0 - untouched_ratio))
 
 
 def padded_rows(problem: MoeProblem, tokens: int, block_m: int) -> int:
