@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from advisor.cli.output import emit
+from advisor.cli.reporting import ReportOptions, report_options
 from advisor.diagnosis import Request, diagnose_logs
 from advisor.errors import InputError
 from advisor.facts.launch import parse_launch
 from advisor.facts.literals import Value
 from advisor.findings import Severity
 from advisor.knowledge.environment import Environment, parse_environment
-from advisor.report.formats import FORMATS, Style
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
 
@@ -37,20 +36,6 @@ _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o
     help="What `advisor probe` wrote on the server's machine.",
 )
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(sorted(FORMATS)),
-    default="json",
-    show_default=True,
-    help="How to write the report.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the report to this file.",
-)
-@click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note", _NEVER]),
     default="error",
@@ -70,26 +55,18 @@ _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o
     type=int,
     help="Judge this run of a log that holds several (1 is the first; default: the last).",
 )
-@click.option(
-    "--width",
-    type=click.IntRange(40, 400),
-    help="Columns of the terminal report (default: the terminal's).",
-)
 @click.option("--no-redact", is_flag=True, help="Keep secrets in the report.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only findings, no facts and no plan.")
+@report_options
 def diagnose_command(
     *,
     logs: tuple[str, ...],
     launch: str | None,
     env_file: Path | None,
-    form: str,
-    output: Path | None,
     fail_on: str,
     rule_folders: tuple[Path, ...],
     run_number: int | None,
-    width: int | None,
     no_redact: bool,
-    quiet: bool,
+    **options: object,
 ) -> int:
     """Read a server's log and say what costs what, and why.
 
@@ -98,6 +75,7 @@ def diagnose_command(
 
     Exit codes: 0 nothing at or above --fail-on, 1 something is, 2 the input cannot be used.
     """
+    reports = ReportOptions.of(options)
     request = Request(
         logs=expand(logs),
         rules=load_rules(rule_folders),
@@ -108,8 +86,7 @@ def diagnose_command(
         run_number=run_number,
     )
     report = diagnose_logs(request)
-    style = Style.of_terminal(width=width, to_file=output is not None, quiet=quiet)
-    emit(FORMATS[form](report, style), output)
+    reports.write(report)
     return report.exit_code
 
 

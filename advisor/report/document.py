@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from advisor import __version__
 from advisor.diagnosis import Report
 from advisor.facts.model import RunFacts
 from advisor.findings import Action, Finding
+from advisor.fingerprints import fingerprints
 from advisor.knowledge.ranges import VersionRange
 from advisor.sources.records import Evidence
 
@@ -23,6 +25,20 @@ SCHEMA_VERSION = 1
 def render(report: Report) -> str:
     """Return the report as JSON, two spaces deep, ended by a newline."""
     return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def render_lines(report: Report) -> str:
+    """Return one JSON object a finding, each on its own line; nothing where there is none."""
+    run = {"number": report.run_number, "count": report.run_count}
+    sources = [source.name for source in report.sources]
+    return "".join(
+        json.dumps(
+            {"schema_version": SCHEMA_VERSION, "sources": sources, "run": run, **finding},
+            ensure_ascii=False,
+        )
+        + "\n"
+        for finding in _findings(report)
+    )
 
 
 def document(report: Report) -> dict[str, object]:
@@ -42,7 +58,7 @@ def document(report: Report) -> dict[str, object]:
         ],
         "run": {"number": report.run_number, "count": report.run_count},
         "facts": _facts(report.run),
-        "findings": [_finding(finding) for finding in report.verdicts.findings],
+        "findings": _findings(report),
         "skipped": [{"rule": item.rule, "reason": item.reason} for item in report.verdicts.skipped],
         "plan": [
             {"rule": item.rule, "severity": item.severity.value, **_action(item.action)}
@@ -94,7 +110,14 @@ def _facts(run: RunFacts) -> dict[str, object]:
     return _pruned(facts)
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _findings(report: Report) -> list[dict[str, object]]:
+    found = report.verdicts.findings
+    return [
+        _finding(finding, mark) for finding, mark in zip(found, fingerprints(found), strict=True)
+    ]
+
+
+def _finding(finding: Finding, mark: str) -> dict[str, object]:
     return {
         "rule": finding.rule,
         "title": finding.title,
@@ -108,6 +131,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "actions": [_action(action) for action in finding.actions],
         "values": plain(finding.values),
         "references": list(finding.references),
+        "fingerprint": mark,
     }
 
 
@@ -137,18 +161,22 @@ def _pruned(values: Mapping[str, object]) -> dict[str, object]:
 
 def plain(value: object) -> object:
     """Turn records, versions and times into what JSON can hold; unknown fields are left out."""
+    if isinstance(value, VersionRange):
+        return value.describe()
     if is_dataclass(value) and not isinstance(value, type):
-        if isinstance(value, VersionRange):
-            return value.describe()
         return _pruned({field.name: plain(getattr(value, field.name)) for field in fields(value)})
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: object) -> object:
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, (datetime, Version)):
         return str(value)
     if isinstance(value, float):
-        return round(value, 6)
+        return round(value, 6) if math.isfinite(value) else None
     return value

@@ -1,44 +1,80 @@
-"""The formats of a report and what they may depend on besides it."""
+"""The formats of a report. Each renderer is pure, is imported when it is used, and knows no other."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from advisor.diagnosis import Report
-from advisor.report import document
+from advisor.report.harmless import harmless
+from advisor.report.style import Style
 
-_NARROWEST, _WIDEST = 40, 120
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """How a report for people is laid out; machine formats ignore it."""
-
-    width: int = 100
-    colour: bool = False
-    quiet: bool = False
-
-    @classmethod
-    def of_terminal(cls, *, width: int | None, to_file: bool, quiet: bool) -> Style:
-        """Take the terminal's width and whether colour is wanted (NO_COLOR, FORCE_COLOR)."""
-        columns = width or max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
-        forced = bool(os.environ.get("FORCE_COLOR"))
-        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        colour = (forced or sys.stdout.isatty()) and not plain and not to_file
-        return cls(width=columns, colour=colour, quiet=quiet)
-
+__all__ = ["FORMATS", "Renderer", "Style"]
 
 Renderer = Callable[[Report, Style], str]
 
 
+def _terminal(report: Report, style: Style) -> str:
+    from advisor.report import terminal
+
+    return terminal.render(harmless(report), style)
+
+
+def _markdown(report: Report, style: Style) -> str:
+    from advisor.report import markdown
+
+    return markdown.render(harmless(report), style)
+
+
+def _html(report: Report, style: Style) -> str:
+    from advisor.report import page
+
+    return page.render(harmless(report), style)
+
+
 def _json(report: Report, _style: Style) -> str:
-    return document.render(report)
+    from advisor.report import document
+
+    return document.render(harmless(report))
+
+
+def _jsonl(report: Report, _style: Style) -> str:
+    from advisor.report import document
+
+    return document.render_lines(harmless(report))
+
+
+def _sarif(report: Report, style: Style) -> str:
+    from advisor.report import sarif
+
+    return sarif.render(harmless(report), style)
+
+
+def _junit(report: Report, style: Style) -> str:
+    from advisor.report import junit
+
+    return junit.render(harmless(report), style)
+
+
+def _github(report: Report, style: Style) -> str:
+    from advisor.report import github
+
+    return github.render(harmless(report), style)
+
+
+def _gitlab(report: Report, style: Style) -> str:
+    from advisor.report import gitlab
+
+    return gitlab.render(harmless(report), style)
 
 
 FORMATS: Mapping[str, Renderer] = {
+    "terminal": _terminal,
+    "markdown": _markdown,
+    "html": _html,
     "json": _json,
+    "jsonl": _jsonl,
+    "sarif": _sarif,
+    "junit": _junit,
+    "github": _github,
+    "gitlab": _gitlab,
 }

@@ -1,0 +1,40 @@
+"""Texts of rules as paragraphs and list items: their line ends are those of a YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex
+
+_BULLET = regex.compile(r"(?P<bullet>[-*•]|\d{1,3}[.)]) +")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """One paragraph on one line; `bullet` is what stands before a list item, else empty."""
+
+    text: str
+    bullet: str = ""
+
+
+def paragraphs(text: str) -> tuple[Paragraph, ...]:
+    r"""Split a text at empty lines and list items; other white space is folded.
+
+    >>> [(item.bullet, item.text) for item in paragraphs("One\nline:\n- a\n- b")]
+    [('', 'One line:'), ('-', 'a'), ('-', 'b')]
+    """
+    return tuple(item for item in _split(text) if item.text)
+
+
+def _split(text: str) -> Iterator[Paragraph]:
+    bullet, held = "", ""
+    for raw in text.splitlines():
+        line = " ".join(raw.split())
+        match = _BULLET.match(line)
+        if match is not None or not line:
+            yield Paragraph(text=held.strip(), bullet=bullet)
+            bullet, held = (match["bullet"], line[match.end() :]) if match else ("", "")
+        else:
+            held = f"{held} {line}"
+    yield Paragraph(text=held.strip(), bullet=bullet)

@@ -1,0 +1,151 @@
+"""The report for a terminal: worst first, commands ready to paste, the plan where the eye rests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.diagnosis import Report
+from advisor.findings import Action, Finding, Severity
+from advisor.report.blocks import Block, blocks
+from advisor.report.layout import Canvas, Tone
+from advisor.report.overview import gate, head, limits, outcome, reading, verdict
+from advisor.report.places import repeats, shortened
+from advisor.report.style import Style
+from advisor.sources.records import Evidence
+
+_TONES = {
+    Severity.ERROR: Tone.ERROR,
+    Severity.WARNING: Tone.WARNING,
+    Severity.NOTE: Tone.NOTE,
+}
+_INDENT = 11
+_PLAN_INDENT = 4
+
+
+def render(report: Report, style: Style) -> str:
+    """Return the report as text of the style's width, ended by a newline."""
+    canvas = Canvas(style=style)
+    lines: list[str] = []
+    if not style.quiet:
+        lines += _head(report, canvas)
+    lines += _verdict(report, canvas)
+    for finding in report.verdicts.findings:
+        lines += ["", *_finding(finding, canvas)]
+    if not style.quiet:
+        for block in blocks(report.run):
+            lines += ["", *_block(block, canvas)]
+        lines += _plan(report, canvas)
+        lines += _foot(report, canvas)
+    return canvas.finished(lines)
+
+
+def _head(report: Report, canvas: Canvas) -> Iterator[str]:
+    read = reading(report)
+    if read:
+        yield canvas.paint(shortened(read, canvas.style.width), Tone.FAINT)
+        yield ""
+    lines = head(report)
+    for line in lines:
+        value = shortened(line.value, canvas.style.width - _INDENT)
+        detail = f"  {line.detail}" if line.detail else ""
+        room = canvas.style.width - _INDENT - len(value)
+        label = f"{line.label:<{_INDENT}}"
+        if len(detail) <= room:
+            yield label + value + canvas.paint(detail, Tone.FAINT)
+        else:
+            yield label + value
+            for text in canvas.wrapped(line.detail, indent=_INDENT):
+                yield canvas.paint(text, Tone.FAINT)
+    if lines:
+        yield ""
+
+
+def _verdict(report: Report, canvas: Canvas) -> Iterator[str]:
+    text = " ".join(part for part in (outcome(report.run), verdict(report)) if part)
+    for line in canvas.wrapped(text, indent=0):
+        yield canvas.paint(line, Tone.STRONG)
+
+
+def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
+    severity = finding.severity.value
+    first, *rest = canvas.wrapped(
+        finding.title, indent=_INDENT, first=f"{severity.upper():<{_INDENT}}"
+    ) or [severity.upper()]
+    yield canvas.paint(severity.upper(), _TONES[finding.severity]) + canvas.paint(
+        first[len(severity) :], Tone.STRONG
+    )
+    for line in rest:
+        yield canvas.paint(line, Tone.STRONG)
+    yield from canvas.wrapped(finding.summary, indent=_INDENT)
+    yield from _labelled("Why", finding.why, canvas)
+    yield from _evidence(finding.evidence, canvas)
+    for number, action in enumerate(finding.actions):
+        yield from _action(action, canvas, label="Do" if number == 0 else "Or")
+    about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
+    yield ""
+    yield " " * _INDENT + canvas.paint(about, Tone.FAINT)
+
+
+def _labelled(label: str, text: str, canvas: Canvas) -> list[str]:
+    start = f"  {label}".ljust(_INDENT)
+    return canvas.wrapped(text, indent=_INDENT, first=start)
+
+
+def _evidence(evidence: tuple[Evidence, ...], canvas: Canvas) -> Iterator[str]:
+    room = canvas.style.width - _INDENT
+    for number, place in enumerate(evidence):
+        start = ("  Seen" if number == 0 else "").ljust(_INDENT)
+        line = f":{place.line}"
+        many = repeats(place)
+        suffix = f"  {many}" if many else ""
+        name = shortened(place.source, max(12, room - len(line) - len(suffix)))
+        yield f"{start}{name}{line}{suffix}"
+        yield " " * _INDENT + canvas.paint(canvas.cut(place.text, room), Tone.FAINT)
+
+
+def _action(action: Action, canvas: Canvas, *, label: str) -> Iterator[str]:
+    yield ""
+    yield from _labelled(label, action.title, canvas)
+    yield from _command(action.command, canvas, indent=_INDENT)
+    for name, text in (
+        ("Expect", action.expect),
+        ("Risk", action.risk),
+        ("Check", action.verify),
+    ):
+        if text:
+            yield from _labelled(name, text, canvas)
+
+
+def _command(command: str, canvas: Canvas, *, indent: int) -> Iterator[str]:
+    """Give each line of a command whole: what is cut or wrapped cannot be pasted."""
+    for line in command.strip("\n").splitlines():
+        yield " " * indent + canvas.paint(line.rstrip(), Tone.COMMAND)
+
+
+def _block(block: Block, canvas: Canvas) -> Iterator[str]:
+    title = canvas.paint(block.title, Tone.STRONG)
+    yield f"{title}  {canvas.paint(block.note, Tone.FAINT)}" if block.note else title
+    cells = [(row.label, row.value, row.share) for row in block.rows]
+    yield from canvas.rows(cells, indent=2)
+
+
+def _plan(report: Report, canvas: Canvas) -> Iterator[str]:
+    if not report.plan:
+        return
+    yield ""
+    yield canvas.paint("Plan", Tone.STRONG) + canvas.paint(
+        "  cheapest and safest first", Tone.FAINT
+    )
+    for number, item in enumerate(report.plan, start=1):
+        yield from canvas.wrapped(item.action.title, indent=_PLAN_INDENT, first=f"{number:>2}. ")
+        yield from _command(item.action.command, canvas, indent=_PLAN_INDENT)
+        if item.action.verify:
+            yield from canvas.wrapped(f"Check: {item.action.verify}", indent=_PLAN_INDENT)
+
+
+def _foot(report: Report, canvas: Canvas) -> Iterator[str]:
+    yield ""
+    for text in limits(report):
+        for line in canvas.wrapped(text, indent=0):
+            yield canvas.paint(line, Tone.FAINT)
+    yield gate(report)
