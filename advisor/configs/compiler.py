@@ -46,7 +46,7 @@ def build_kernel(source: KernelSource, launch: Launch, sm: int) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    kernel = _load(source.path, source.functions)[source.kernel]
+    kernel = load_kernel(source)
     signature, constants, attributes = _specialise(launch)
     described = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     target = GPUTarget("cuda", sm, WARP_SIZE)
@@ -66,6 +66,11 @@ def compile_launch(source: KernelSource, launch: Launch, sm: int) -> Resources:
         spill_bytes=usage.local_bytes if usage else None,
         tensor_memory_columns=int(getattr(compiled.metadata, "tmem_size", 0) or 0),
     )
+
+
+def load_kernel(source: KernelSource) -> Any:
+    """Return the kernel as Triton's `JITFunction`, defined apart from its file's other code."""
+    return _load(source.path, source.functions)[source.kernel]
 
 
 @functools.lru_cache(maxsize=8)

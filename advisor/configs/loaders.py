@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from packaging.version import InvalidVersion, Version
-
 from advisor.errors import InputError
 from advisor.resources import read_data
 
@@ -62,12 +60,14 @@ def loader_of_version(version: str) -> Loader:
     Raises:
         InputError: If the version is not one, or older than 0.4.6.
     """
+    from packaging.version import InvalidVersion, Version
+
     try:
         wanted = Version(version)
     except InvalidVersion as error:
         raise InputError(f"{version!r} is not an SGLang version; write it like 0.5.12") from error
     rows = _rows()
-    base = [row for row in rows if _since(row).release <= wanted.release]
+    base = [row for row in rows if Version(str(row["since"])).release <= wanted.release]
     if not base:
         raise InputError(f"SGLang {version} is too old: lookup rules are known from 0.4.6 on")
     following = rows[len(base) : len(base) + 1]
@@ -92,10 +92,6 @@ def _data() -> Mapping[str, object]:
 
 def _rows() -> Sequence[Mapping[str, object]]:
     return cast("Sequence[Mapping[str, object]]", _data()["loaders"])
-
-
-def _since(row: Mapping[str, object]) -> Version:
-    return Version(str(row["since"]))
 
 
 def _loader(row: Mapping[str, object], *, certain: bool) -> Loader:
