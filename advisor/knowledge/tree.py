@@ -103,7 +103,7 @@ def open_tree(path: Path) -> SourceTree:
 
 
 def _text(file: Traversable) -> str:
-    return file.read_bytes().decode("utf-8", errors="replace")
+    return file.read_bytes().decode("utf-8-sig", errors="replace")
 
 
 def _open_wheel(path: Path) -> Traversable:

@@ -1,0 +1,3 @@
+"""Hold what Advisor looks for in logs against the source of an SGLang release."""
+
+from __future__ import annotations

@@ -1,0 +1,186 @@
+"""Find the log calls, warnings, prints, raises and asserts of one module, by syntax alone.
+
+Only statements are walked: these calls stand as statements of their own, and walking every
+expression of an SGLang release takes three times as long. Texts that are built up first
+(`message = ...; message += ...`) are followed within their function and to the module's constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from advisor.audit.texts import Names, Text, has_words, percent_filled, readings
+
+
+class Level(StrEnum):
+    """How SGLang gives a text out."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    RAISE = "raise"
+    PRINT = "print"
+    PROGRESS = "progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A text that SGLang logs, raises or prints.
+
+    `module` is the file below srt/ without `.py`; files outside srt/ keep their path below
+    `sglang/`. `exception` is what a raise names.
+    """
+
+    module: str
+    line: int
+    level: Level
+    text: Text
+    exception: str = ""
+
+
+_METHODS: Mapping[str, Level] = {
+    "debug": Level.DEBUG,
+    "info": Level.INFO,
+    "log": Level.INFO,
+    "warning": Level.WARNING,
+    "warn": Level.WARNING,
+    "error": Level.ERROR,
+    "exception": Level.ERROR,
+    "critical": Level.ERROR,
+    "fatal": Level.ERROR,
+}
+_ONCE = re.compile(r"_(?:once|first|on_rank0|rank0)$")
+_LOGGERS = re.compile(r"log|warnings|parser", re.IGNORECASE)
+_HELPERS = re.compile(r"(?:^|_)(?:log|print|warn|warning|error|report)(?:_|$)")
+_PROGRESS_WORDS = ("desc", "description")
+
+
+def templates_of(module: str, tree: ast.Module) -> Iterator[Template]:
+    """Yield every template of a module, in the order of the source."""
+    constants = _assigned(tree.body, {})
+    yield from _Walker(module=module).body(tree.body, constants)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walker:
+    module: str
+
+    def body(self, statements: list[ast.stmt], names: Names) -> Iterator[Template]:
+        for statement in statements:
+            yield from self._statement(statement, names)
+
+    def _statement(self, node: ast.stmt, names: Names) -> Iterator[Template]:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from self.body(node.body, _assigned(node.body, names))
+            case ast.ClassDef():
+                yield from self.body(node.body, names)
+            case ast.Expr(value=ast.Call() as call):
+                yield from self._call(call, names)
+            case ast.Expr(value=ast.Await(value=ast.Call() as call)):
+                yield from self._call(call, names)
+            case ast.Return(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
+                yield from self._call(call, names)
+            case ast.Raise(exc=ast.Call() as call):
+                yield from self._raised(call, names)
+            case ast.Assert(msg=ast.expr() as text):
+                yield from self._emit(text, names, Level.RAISE, "AssertionError")
+            case ast.For(iter=ast.Call() as call) | ast.AsyncFor(iter=ast.Call() as call):
+                yield from self._call(call, names)
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                for item in items:
+                    if isinstance(item.context_expr, ast.Call):
+                        yield from self._call(item.context_expr, names)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for inner in _bodies(node):
+                yield from self.body(inner, names)
+
+    def _call(self, call: ast.Call, names: Names) -> Iterator[Template]:
+        for keyword in call.keywords:
+            if keyword.arg in _PROGRESS_WORDS:
+                yield from self._emit(keyword.value, names, Level.PROGRESS)
+        level = _level_of(call)
+        if level is None:
+            return
+        for position, argument in enumerate(call.args):
+            found = tuple(self._emit(argument, names, level, rest=len(call.args) - position - 1))
+            if found:
+                yield from found
+                return
+
+    def _raised(self, call: ast.Call, names: Names) -> Iterator[Template]:
+        exception = ast.unparse(call.func).rpartition(".")[2]
+        arguments = [*call.args, *(item.value for item in call.keywords if item.arg is not None)]
+        for argument in arguments[:2]:
+            yield from self._emit(argument, names, Level.RAISE, exception)
+
+    def _emit(
+        self, node: ast.expr, names: Names, level: Level, exception: str = "", *, rest: int = 0
+    ) -> Iterator[Template]:
+        for text in readings(node, names):
+            if not has_words(text):
+                continue
+            yield Template(
+                module=self.module,
+                line=node.lineno,
+                level=level,
+                text=percent_filled(text) if rest else text,
+                exception=exception,
+            )
+
+
+def _level_of(call: ast.Call) -> Level | None:
+    """Say at what level a call gives text out; None for other calls."""
+    match call.func:
+        case ast.Attribute(value=base, attr=name):
+            level = _METHODS.get(_ONCE.sub("", name))
+            return level if level is not None and _LOGGERS.search(ast.unparse(base)) else None
+        case ast.Name(id="print"):
+            return Level.PRINT
+        case ast.Name(id=name) if _HELPERS.search(name):
+            if "warn" in name or "deprecat" in name:
+                return Level.WARNING
+            return Level.ERROR if "error" in name else Level.INFO
+    return None
+
+
+def _assigned(body: list[ast.stmt], outer: Names) -> Names:
+    """Return what names are set to in a body, nested blocks included, over the outer names.
+
+    `text += more` makes the grown text one more value of the name.
+    """
+    found: dict[str, list[ast.expr]] = {}
+    for statement in _flat(body):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found.setdefault(name, []).append(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                found.setdefault(name, []).append(value)
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
+                grown = found.setdefault(name, [])
+                last = grown[-1] if grown else ast.Name(id="", ctx=ast.Load())
+                grown.append(ast.BinOp(left=last, op=ast.Add(), right=value))
+    return {**outer, **found}
+
+
+def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for inner in _bodies(statement):
+                yield from _flat(inner)
+
+
+def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of statements within a statement."""
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(node, name, None) or []
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+    for case in getattr(node, "cases", ()):
+        yield case.body
