@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from advisor.facts.hits import Hit
@@ -67,20 +67,29 @@ class ArgumentCollector:
             self._take_change(_change_by_key()[hit.key], hit)
 
     def _take_change(self, change: Change, hit: Hit) -> None:
+        value = change.value
+        if change.value_capture is not None:
+            value = _captured(hit, change.value_capture)
         if change.argument in self._changes:
+            self._changes[change.argument] = replace(
+                self._changes[change.argument], effective=value
+            )
             return
         asked = self.requested.get(change.argument) if self.requested is not None else None
         if asked is None and change.requested_capture is not None:
             asked = _captured(hit, change.requested_capture)
-        value = change.value
-        if change.value_capture is not None:
-            value = _captured(hit, change.value_capture)
+        if asked is None:
+            asked = self.dumped(change.argument)
         self._changes[change.argument] = ChangedArgument(
             name=change.argument,
             requested=asked,
             effective=value,
             evidence=hit.record.evidence(),
         )
+
+    def dumped(self, name: str) -> Value:
+        """Return an argument as the dump has it, before any later change."""
+        return None if self._dump is None else self._dump.values.get(name)
 
     def result(self) -> Arguments:
         """Return the effective arguments: the dump with the later changes applied."""

@@ -13,6 +13,18 @@ from advisor.facts.model import CapacityFacts, MemoryFacts
 from advisor.sources.records import Evidence
 
 _SLOTS_PER_REQUEST = (5, 4, 3)
+_KEYS = frozenset(
+    {
+        "load-weight-begin",
+        "load-weight-end",
+        "kv-cache-allocated",
+        "kv-post-capture-size",
+        "mamba-cache-allocated",
+        "memory-pool-end",
+        "kv-cache-dtype",
+        "capacity-line",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -43,6 +55,10 @@ class MemoryCollector:
 
     def take(self, hit: Hit) -> None:
         """Note one line about weights, pools or capacity."""
+        if hit.key in _KEYS:
+            self._take_known(hit)
+
+    def _take_known(self, hit: Hit) -> None:
         rank = self.ranks.setdefault(hit.record.rank, RankMemory())
         match hit.key:
             case "load-weight-begin":

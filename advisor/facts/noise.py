@@ -66,6 +66,4 @@ def _expression(row: Mapping[str, object], literals: Sequence[str]) -> str:
     written = row.get("regex")
     if written is not None:
         return str(written)
-    return "|".join(
-        regex.escape(text, special_only=True, literal_spaces=True) for text in literals
-    )
+    return "|".join(regex.escape(text, special_only=True, literal_spaces=True) for text in literals)

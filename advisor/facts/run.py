@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from advisor.facts.arguments import ArgumentCollector
+from advisor.facts.arguments import ArgumentCollector, Arguments
 from advisor.facts.failure import FailureCollector
 from advisor.facts.graphs import GraphCollector
 from advisor.facts.hits import SERVING_KEYS, Hit, rank_order
 from advisor.facts.identity import IdentityCollector
+from advisor.facts.literals import Value
 from advisor.facts.memory import MemoryCollector
 from advisor.facts.model import CapacityFacts, LogFacts, RunFacts
 from advisor.facts.moe import MoeCollector
@@ -119,7 +120,7 @@ class RunCollector:
             changed_args=arguments.changed,
             moe=moe,
             graphs=self.graphs.result(),
-            capacity=_with_request(capacity, arguments.effective),
+            capacity=_with_request(capacity, self._asked_for("max_running_requests", arguments)),
             memory=memory,
             startup=startup,
             failure=self.failure.result(phase=startup.open_phase),
@@ -135,6 +136,11 @@ class RunCollector:
             signals=self.signals.result(),
             evidence=self._evidence(),
         )
+
+    def _asked_for(self, name: str, arguments: Arguments) -> Value:
+        """Return an argument before a rank lowered it."""
+        dumped = self.arguments.dumped(name)
+        return dumped if dumped is not None else (arguments.effective or {}).get(name)
 
     def _evidence(self) -> Mapping[str, Evidence]:
         found = dict(self.memory.evidence)
@@ -154,8 +160,7 @@ class RunCollector:
         return found
 
 
-def _with_request(capacity: CapacityFacts, args: Mapping[str, object] | None) -> CapacityFacts:
-    requested = None if args is None else args.get("max_running_requests")
+def _with_request(capacity: CapacityFacts, requested: Value) -> CapacityFacts:
     return replace(
         capacity,
         requested_max_running_requests=requested if isinstance(requested, int) else None,

@@ -72,3 +72,16 @@ def test_facts_of_serving_and_failure_know_their_lines() -> None:
     assert facts.evidence["serving.max_queue"].line == 1
     assert facts.evidence["serving.eager_share"].line == 1
     assert facts.evidence["failure.exception"].line == 2
+
+
+def test_a_limit_that_a_rank_lowered_is_compared_with_the_dump() -> None:
+    facts = _facts(
+        "[2026-03-04 05:06:06] Max running requests is reset to 48 for speculative decoding.",
+        "[2026-03-04 05:06:07] server_args={'model_path': '/m', 'max_running_requests': 48}",
+        "[2026-03-04 05:06:07 TP0] max_running_requests is capped to 26 by the mamba state cache "
+        "(max_mamba_cache_size=132, 5 state slots per request).",
+        CAPACITY.format(running=26),
+    )
+    assert facts.capacity.requested_max_running_requests == 48
+    assert facts.args is not None
+    assert facts.args["max_running_requests"] == 26
