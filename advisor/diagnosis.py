@@ -84,7 +84,11 @@ def diagnose_logs(request: Request, *, tolerant: bool = False) -> Report:
     number = _chosen_run(read, request.run_number)
     collector = read.runs[number - 1]
     collector.arguments.requested = request.requested_args
-    run = collector.result(lines=sum(item.lines for item in read.statistics), secrets=read.secrets)
+    run = collector.result(
+        name=request.logs[0].name if request.logs else None,
+        lines=sum(item.lines for item in read.statistics),
+        secrets=read.secrets,
+    )
     verdicts = diagnose(run, request.rules)
     return Report(
         sources=tuple(

@@ -289,10 +289,11 @@ class Serving:
 class LogFacts:
     """What kind of log this is: which parts of a run it holds.
 
-    `secrets` names what was redacted; `divergent` lists messages that each rank should print but
-    only some did.
+    `name` is the first log's name as given; `secrets` names what was redacted; `divergent` lists
+    messages that each rank should print but only some did.
     """
 
+    name: str | None = None
     lines: int = 0
     has_arguments: bool = False
     has_startup: bool = False

@@ -99,7 +99,9 @@ class RunCollector:
         if record.ranks:
             self._ranks.setdefault(record.rank)
 
-    def result(self, *, lines: int = 0, secrets: tuple[str, ...] = ()) -> RunFacts:
+    def result(
+        self, *, name: str | None = None, lines: int = 0, secrets: tuple[str, ...] = ()
+    ) -> RunFacts:
         """Freeze what was collected."""
         arguments = self.arguments.result()
         startup = self.startup.result()
@@ -126,6 +128,7 @@ class RunCollector:
             failure=self.failure.result(phase=startup.open_phase),
             serving=self.serving.result(cap=capacity.max_running_requests),
             log=LogFacts(
+                name=name,
                 lines=lines,
                 has_arguments=arguments.effective is not None,
                 has_startup=self._has_startup,

@@ -7,6 +7,7 @@ Log text only ever enters as a value; it is not evaluated. A fact that is not kn
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -82,6 +83,7 @@ def _environment() -> jinja2.Environment:
         "thousands": _thousands,
         "duration": duration,
         "joined": _joined,
+        "shell": _shell,
     }
     environment.filters.update(filters)
     return environment
@@ -127,6 +129,11 @@ def _joined(values: object) -> str:
     if isinstance(values, (tuple, list)):
         return ", ".join(str(value) for value in values)
     return UNKNOWN if values is None else str(values)
+
+
+def _shell(value: object) -> str:
+    """Quote a word of a command so that a shell takes it as it is."""
+    return shlex.quote(UNKNOWN if value is None else str(value))
 
 
 def plain(value: object) -> object:
