@@ -12,7 +12,7 @@ from advisor.sources.records import Record, shown
 
 _EXCEPTION = regex.compile(
     r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfResources|Timeout|Expired)"
-    r"|Exception|(?:[a-z_]\w*\.)+[A-Z]\w*)(?:: (?P<message>.*))?$"
+    r"|Exception|(?:[a-z_]\w*\.)+[A-Z]\w*)(?::(?: (?P<message>.*))?)?$"
 )
 _FRAME = regex.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)')
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
