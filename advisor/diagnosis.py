@@ -21,6 +21,7 @@ from advisor.sources.files import LogInput
 from advisor.sources.reading import TRACEBACK_HEAD, Found, LogReader, LogStatistics
 from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Scanner
+from advisor.sources.serving_lines import SERVING_LITERALS, ServingBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +131,13 @@ def read_logs(request: Request) -> ReadLogs:
     splitter = RunSplitter(environment=request.environment)
     statistics: list[LogStatistics] = []
     for log in request.logs:
-        reader = LogReader(log, index.scanner, redactor)
+        reader = LogReader(
+            log, index.scanner, redactor, serving_blocks=not index.has_serving_signals
+        )
         for found in reader:
+            if isinstance(found, ServingBlock):
+                splitter.take_serving(found)
+                continue
             if found.traceback:
                 splitter.take_traceback(found.record)
                 continue
@@ -159,6 +165,14 @@ class PatternIndex:
                 owners.setdefault(literal, []).append(number)
         self.scanner = Scanner(tuple(owners))
         self._by_literal = list(owners.values())
+
+    @property
+    def has_serving_signals(self) -> bool:
+        """Whether a rule looks for serving lines by the literals of the fact lines."""
+        return any(
+            is_signal and not set(SERVING_LITERALS).isdisjoint(pattern.literals)
+            for pattern, is_signal in self.patterns
+        )
 
     def hits(self, found: Found, statistics: LogStatistics) -> Iterator[tuple[Hit, bool]]:
         """Yield the patterns that match a record, and whether each belongs to a rule."""

@@ -17,7 +17,8 @@ from advisor.facts.moe import MoeCollector
 from advisor.facts.serving import ServingCollector
 from advisor.facts.signals import SignalCollector
 from advisor.facts.startup import StartupCollector
-from advisor.sources.records import Evidence, Record
+from advisor.sources.records import Evidence, Record, parse_time
+from advisor.sources.serving_lines import ServingBlock
 
 _STARTUP_KEYS = (
     "torch-distributed-begin",
@@ -64,9 +65,20 @@ class RunCollector:
             self.graphs,
             self.startup,
             self.failure,
+            self.serving,
         ):
             collector.take(hit)
         self.memory.take(hit)
+
+    def take_serving(self, block: ServingBlock) -> None:
+        """Feed a block of serving lines to their collector."""
+        self.serving.take_block(block)
+        for lines in block.lines:
+            self.hits += len(lines)
+            for time in (lines.times[0], lines.times[-1]):
+                self.startup.see(parse_time(time.decode("ascii", "replace")))
+            if lines.rank:
+                self._ranks.setdefault(lines.rank)
 
     def take_signal(self, hit: Hit) -> None:
         """Count one hit of a rule's pattern."""
@@ -105,12 +117,16 @@ class RunCollector:
         """Freeze what was collected."""
         arguments = self.arguments.result()
         startup = self.startup.result()
+        graphs = self.graphs.result()
         moe = self.moe.result()
         ranks = tuple(sorted(self._ranks, key=rank_order))
         gpu = self.identity.gpu(moe, ranks)
         memory = self.memory.result(gpu_gib=gpu.memory_gib)
         capacity = self.memory.capacity()
         requested = arguments.effective or {}
+        serving = self.serving.result(
+            cap=capacity.max_running_requests, captured=graphs.decode_max_batch
+        )
         return RunFacts(
             model=_text(requested.get("model_path")),
             model_class=self.memory.model_class,
@@ -121,18 +137,18 @@ class RunCollector:
             requested_args=arguments.requested,
             changed_args=arguments.changed,
             moe=moe,
-            graphs=self.graphs.result(),
+            graphs=graphs,
             capacity=_with_request(capacity, self._asked_for("max_running_requests", arguments)),
             memory=memory,
             startup=startup,
             failure=self.failure.result(phase=startup.open_phase),
-            serving=self.serving.result(cap=capacity.max_running_requests),
+            serving=serving,
             log=LogFacts(
                 name=name,
                 lines=lines,
                 has_arguments=arguments.effective is not None,
                 has_startup=self._has_startup,
-                has_serving=self.serving.result(cap=None).decode_lines is not None,
+                has_serving=serving.decode_lines is not None,
                 secrets=secrets,
             ),
             ranks=ranks,

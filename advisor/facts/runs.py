@@ -9,6 +9,7 @@ from advisor.facts.hits import SERVING_KEYS, Hit
 from advisor.facts.run import RunCollector
 from advisor.knowledge.environment import Environment
 from advisor.sources.records import Record
+from advisor.sources.serving_lines import ServingBlock
 
 _DUMP = "server-args-dump"
 _EARLY_HITS = 200
@@ -42,6 +43,11 @@ class RunSplitter:
         """Give a whole traceback to the current run."""
         self._release(self._current())
         self._current().take_traceback(record)
+
+    def take_serving(self, block: ServingBlock) -> None:
+        """Give a block of serving lines to the current run."""
+        self._release(self._current())
+        self._current().take_serving(block)
 
     def see(self, record: Record) -> None:
         """Note that the log goes on to the time of this record."""

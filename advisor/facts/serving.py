@@ -6,197 +6,160 @@ One line per DP replica (and pipeline stage) that prints; the decode line comes 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from advisor.facts.hits import Hit, seconds_between
 from advisor.facts.model import Serving
-from advisor.sources.records import Evidence
+from advisor.facts.replica import Replica
+from advisor.facts.serving_summary import summarise
+from advisor.sources.records import Evidence, parse_record, parse_time
+from advisor.sources.serving_lines import ServingBlock, ServingKind, ServingLines
 
-FULL_USAGE_RATIO = 0.95
-LARGE_PREFILL_TOKENS = 4096
-_REUSED_RATIO = 0.5
-_COLD_RATIO = 0.1
-_MOST_BUCKETS = 4096
-
-
-@dataclass(slots=True)
-class Mean:
-    """A running mean and maximum."""
-
-    count: int = 0
-    total: float = 0.0
-    maximum: float | None = None
-
-    def add(self, value: float | None) -> None:
-        """Take one value; None is passed over."""
-        if value is None:
-            return
-        self.count += 1
-        self.total += value
-        self.maximum = value if self.maximum is None else max(self.maximum, value)
-
-    @property
-    def mean(self) -> float | None:
-        """The mean; None without values."""
-        return self.total / self.count if self.count else None
+_KINDS = {"decode-batch": ServingKind.DECODE, "prefill-batch": ServingKind.PREFILL}
+_ALIASES = {"unbootstrapped": "bootstrap", "transferring": "inflight"}
+_MOST_REPLICAS = 1024
 
 
 @dataclass(slots=True)
 class ServingCollector:
     """Adds up serving lines; `result` gives shares, means and maxima."""
 
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    retractions: int = 0
     _began: datetime | None = None
     _ended: datetime | None = None
-    _decodes: int = 0
-    _prefills: int = 0
-    _queued: int = 0
-    _full: int = 0
-    _eager: int = 0
-    _eager_running: list[int] = field(default_factory=list)
-    _graph_running: Mean = field(default_factory=Mean)
-    _running: Mean = field(default_factory=Mean)
-    _queue: Mean = field(default_factory=Mean)
-    _usage: Mean = field(default_factory=Mean)
-    _mamba: Mean = field(default_factory=Mean)
-    _swa: Mean = field(default_factory=Mean)
-    _queued_usage: Mean = field(default_factory=Mean)
-    _queued_mamba: Mean = field(default_factory=Mean)
-    _queued_running: dict[int, int] = field(default_factory=dict)
-    _rate: Mean = field(default_factory=Mean)
-    _accept: Mean = field(default_factory=Mean)
-    _retracted: Mean = field(default_factory=Mean)
-    _new_tokens: int = 0
-    _cached_tokens: int = 0
-    _reused: int = 0
-    _cold: int = 0
-    _cold_large: int = 0
-    _swings: int = 0
-    _warm_before: bool = False
-    evidence: dict[str, Evidence] = field(default_factory=dict)
 
     def take(self, hit: Hit) -> None:
-        """Add one Prefill or Decode line."""
-        if hit.key == "decode-batch":
-            self._see(hit)
-            self._take_decode(hit)
-        elif hit.key == "prefill-batch":
-            self._see(hit)
-            self._take_prefill(hit)
+        """Add one Prefill or Decode line that was read like any other record, or a retraction."""
+        if hit.key == "kv-retract":
+            self.retractions += hit.integer("requests") or 0
+            self.evidence.setdefault("serving.retractions", hit.record.evidence())
+        elif hit.key in _KINDS:
+            lines = _one_line(hit)
+            before = self._marks()
+            self._add([lines])
+            for path in self._news(before):
+                self.evidence[path] = hit.record.evidence()
 
-    def _see(self, hit: Hit) -> None:
-        if hit.record.time is not None:
-            self._began = self._began or hit.record.time
-            self._ended = hit.record.time
+    def take_block(self, block: ServingBlock) -> None:
+        """Add the lines of a block."""
+        before = self._marks()
+        self._add(block.lines)
+        for path in self._news(before):
+            found = _find(block, self._expression(path))
+            if found is not None:
+                self.evidence[path] = found
 
-    def _take_decode(self, hit: Hit) -> None:
-        self._decodes += 1
-        self.evidence["serving.decode_lines"] = hit.record.evidence()
-        running, queue = hit.integer("running") or 0, hit.integer("queue") or 0
-        usage = hit.number("usage") if "usage" in hit.values else hit.number("full_usage")
-        mamba = hit.number("mamba_usage")
-        for mean, value in (
-            (self._running, float(running)),
-            (self._queue, float(queue)),
-            (self._usage, usage),
-            (self._mamba, mamba),
-            (self._swa, hit.number("swa_usage")),
-            (self._rate, hit.number("gen_tps")),
-            (self._accept, hit.number("accept_len")),
-            (self._retracted, hit.number("retracted")),
-        ):
-            mean.add(value)
-        self._full += usage is not None and usage >= FULL_USAGE_RATIO
-        if queue:
-            self.evidence["serving.max_queue"] = hit.record.evidence()
-            self._queued += 1
-            self._queued_usage.add(usage)
-            self._queued_mamba.add(mamba)
-            if running in self._queued_running or len(self._queued_running) < _MOST_BUCKETS:
-                self._queued_running[running] = self._queued_running.get(running, 0) + 1
-        self._take_graph(hit, running)
+    def _add(self, lines: Sequence[ServingLines]) -> None:
+        groups: dict[str, list[ServingLines]] = {}
+        for part in lines:
+            groups.setdefault(part.rank, []).append(part)
+        for rank, parts in groups.items():
+            self._replica(rank).add(parts)
+        self._see(lines)
 
-    def _take_graph(self, hit: Hit, running: int) -> None:
-        if hit.values.get("graph") == "True":
-            self._graph_running.add(float(running))
-        elif hit.values.get("graph") == "False":
-            self._eager += 1
-            self.evidence["serving.eager_share"] = hit.record.evidence()
-            known = [*self._eager_running, running]
-            self._eager_running = [min(known), max(known)]
+    def _replica(self, rank: str) -> Replica:
+        if rank not in self.replicas and len(self.replicas) >= _MOST_REPLICAS:
+            rank = next(iter(self.replicas))
+        return self.replicas.setdefault(rank, Replica())
 
-    def _take_prefill(self, hit: Hit) -> None:
-        self._prefills += 1
-        new, cached = hit.integer("new_token") or 0, hit.integer("cached_token") or 0
-        self._new_tokens += new
-        self._cached_tokens += cached
-        self._queue.add(hit.number("queue"))
-        total = new + cached
-        if not total:
+    def _see(self, lines: Sequence[ServingLines]) -> None:
+        if not lines:
             return
-        self._reused += cached >= total * _REUSED_RATIO
-        is_large_cold = cached <= total * _COLD_RATIO and total >= LARGE_PREFILL_TOKENS
-        self._cold += cached <= total * _COLD_RATIO
-        self._cold_large += is_large_cold
-        if is_large_cold:
-            self.evidence["serving.cold_large_prefills"] = hit.record.evidence()
-        self._take_swing(hit, cold=is_large_cold, warm=cached >= LARGE_PREFILL_TOKENS)
+        first = min(part.times[0] for part in lines)
+        last = max(part.times[-1] for part in lines)
+        self._began = self._began or _time(first)
+        self._ended = _time(last) or self._ended
 
-    def _take_swing(self, hit: Hit, *, cold: bool, warm: bool) -> None:
-        """Follow one conversation: warm, then cold; several at a time tell nothing."""
-        if hit.integer("running") or hit.integer("new_seq") != 1:
-            self._warm_before = False
-        elif cold:
-            self._swings += self._warm_before
-            self._warm_before = False
-        elif warm:
-            self._warm_before = True
+    def _marks(self) -> Mapping[str, float]:
+        """Return what must grow for a line to be worth showing; 0 or 1 where the first one is."""
+        replicas = self.replicas.values()
+        return {
+            "serving.decode_lines": min(1, sum(item.decodes for item in replicas)),
+            "serving.prefill_lines": min(1, sum(item.prefills for item in replicas)),
+            "serving.max_queue": self._most("queue_maximum"),
+            "serving.eager_share": min(1, self._most("eager")),
+            "serving.cold_large_prefills": min(1, self._most("cold_large")),
+            "serving.longest_stall_s": max(
+                (item.gaps.longest_stall_s for item in replicas), default=0.0
+            ),
+        }
 
-    def result(self, *, cap: int | None) -> Serving:
-        """Return the aggregates; `cap` is max_running_requests, where known."""
-        if not self._decodes and not self._prefills:
-            return Serving()
-        tokens = self._new_tokens + self._cached_tokens
-        return Serving(
-            decode_lines=self._decodes,
-            prefill_lines=self._prefills,
+    def _most(self, name: str) -> int:
+        return max((int(getattr(item, name)) for item in self.replicas.values()), default=0)
+
+    def _news(self, before: Mapping[str, float]) -> Iterator[str]:
+        return (path for path, value in self._marks().items() if value > before[path])
+
+    def _expression(self, path: str) -> bytes:
+        """Return what finds the line that a path was read from."""
+        match path:
+            case "serving.decode_lines":
+                return rb"\] Decode batch"
+            case "serving.prefill_lines":
+                return rb"\] Prefill batch"
+            case "serving.max_queue":
+                queue = self._most("queue_maximum")
+                return rb"\] (?:Decode|Prefill) batch[^\n]*#queue-req: %d\b" % queue
+            case "serving.eager_share":
+                return rb"\] Decode batch[^\n]* graph: False"
+            case "serving.cold_large_prefills":
+                pairs = (item.cold_example for item in self.replicas.values())
+                pair = next((pair for pair in pairs if pair is not None), (0, 0))
+                return rb"\] Prefill batch[^\n]*#new-token: %d, #cached-token: %d\b" % pair
+            case _:
+                worst = max(self.replicas.values(), key=lambda item: item.gaps.longest_stall_s)
+                return rb"\[%s[^\]\n]*\] (?:Decode|Prefill) batch" % re.escape(worst.gaps.stall_end)
+
+    def result(self, *, cap: int | None, captured: int | None = None) -> Serving:
+        """Return the aggregates.
+
+        `cap` is max_running_requests and `captured` the largest decode graph, where known.
+        """
+        if not self.replicas:
+            return Serving(retractions=self.retractions or None)
+        return summarise(
+            self.replicas,
             duration_s=seconds_between(self._began, self._ended),
-            max_running=_whole(self._running.maximum),
-            max_queue=_whole(self._queue.maximum),
-            queued_share=_share(self._queued, self._decodes),
-            queued_at_cap_share=_share(self._queued_at(cap), self._decodes),
-            max_token_usage=self._usage.maximum,
-            mean_token_usage=self._usage.mean,
-            full_usage_share=_share(self._full, self._decodes),
-            max_mamba_usage=self._mamba.maximum,
-            max_swa_usage=self._swa.maximum,
-            token_usage_when_queued=self._queued_usage.mean,
-            mamba_usage_when_queued=self._queued_mamba.mean,
-            eager_decode_lines=self._eager if self._decodes else None,
-            eager_share=_share(self._eager, self._decodes),
-            eager_min_running=self._eager_running[0] if self._eager_running else None,
-            eager_max_running=self._eager_running[1] if self._eager_running else None,
-            graph_max_running=_whole(self._graph_running.maximum),
-            mean_gen_tokens_per_s=self._rate.mean,
-            max_gen_tokens_per_s=self._rate.maximum,
-            mean_accept_length=self._accept.mean,
-            cached_ratio=self._cached_tokens / tokens if tokens else None,
-            reused_prefills=self._reused,
-            cold_prefills=self._cold,
-            cold_large_prefills=self._cold_large,
-            prefix_swings=self._swings,
-            retracted=_whole(self._retracted.maximum),
+            cap=cap,
+            captured=captured,
+            retractions=self.retractions,
         )
 
-    def _queued_at(self, cap: int | None) -> int:
-        if cap is None:
-            return 0
-        return sum(count for running, count in self._queued_running.items() if running >= cap)
+
+def _find(block: ServingBlock, expression: bytes) -> Evidence | None:
+    """Point at the first line of a block that an expression matches."""
+    match = re.search(expression, block.text)
+    if match is None:
+        return None
+    begin = block.text.rfind(b"\n", 0, match.start()) + 1
+    end = block.text.find(b"\n", match.end())
+    text = block.text[begin : end if end >= 0 else len(block.text)].decode("utf-8", "replace")
+    line = block.first_line + block.text.count(b"\n", 0, begin)
+    return parse_record(text.rstrip("\r"), source=block.source, line=line).evidence()
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _one_line(hit: Hit) -> ServingLines:
+    columns = {
+        _ALIASES.get(name, name): (value.encode("utf-8", "replace"),)
+        for name, value in hit.values.items()
+    }
+    for name in _NEEDED[_KINDS[hit.key]]:
+        columns.setdefault(name, (b"0",))
+    time = hit.record.time
+    text = b"" if time is None else time.isoformat(sep=" ").encode()
+    return ServingLines(kind=_KINDS[hit.key], rank=hit.record.rank, times=(text,), columns=columns)
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+_NEEDED: Mapping[ServingKind, Iterable[str]] = {
+    ServingKind.DECODE: ("running", "queue", "graph", "gen_tps"),
+    ServingKind.PREFILL: ("running", "queue", "new_seq", "new_token", "cached_token"),
+}
+
+
+def _time(text: bytes) -> datetime | None:
+    return parse_time(text.decode("ascii", "replace"))

@@ -16,6 +16,13 @@ from advisor.sources.records import (
 )
 from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Candidate, Scanner
+from advisor.sources.serving_lines import (
+    SERVING_LITERALS,
+    ServingBlock,
+    ServingParser,
+    is_small,
+    pieces,
+)
 from advisor.sources.wrappers import peel
 
 TRACEBACK_HEAD = "Traceback (most recent call last)"
@@ -54,47 +61,95 @@ class _OpenTraceback:
 
 
 class LogReader:
-    """Yields the records of one log that hold any of the scanner's literals."""
+    """Yields the records of one log that hold any of the scanner's literals.
 
-    def __init__(self, log: LogInput, scanner: Scanner, redactor: Redactor) -> None:
+    With `serving_blocks`, plain Prefill and Decode lines come as whole blocks, in their place
+    between the records; only those that are torn, wrapped or hold other literals are records.
+    """
+
+    def __init__(
+        self, log: LogInput, scanner: Scanner, redactor: Redactor, *, serving_blocks: bool = True
+    ) -> None:
         self.statistics = LogStatistics(name=log.name)
         self._redactor = redactor
         self._log = log
         self._scanner = scanner
+        self._others = scanner.without(SERVING_LITERALS) if serving_blocks else scanner
+        self._parser = ServingParser() if serving_blocks else None
+        self._serving = tuple(
+            (literal.encode(), scanner.literals.index(literal))
+            for literal in SERVING_LITERALS
+            if literal in scanner.literals
+        )
         self._open: _OpenTraceback | None = None
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[Found | ServingBlock]:
         with open_log(self._log) as stream:
             for block in decode_blocks(read_blocks(stream)):
                 yield from self._read_block(block)
         yield from self._close_traceback()
 
-    def _read_block(self, block: bytes) -> Iterator[Found]:
+    def _read_block(self, block: bytes) -> Iterator[Found | ServingBlock]:
         position = 0
         number = self.statistics.lines
-        for candidate in self._scanner.candidates(block):
-            if self._open is not None:
-                position, number = yield from self._read_body(
-                    block, position, number, stop=candidate.start
-                )
-            number += block.count(b"\n", position, candidate.start)
+        for candidate in self._others.candidates(block):
+            number = yield from self._read_between(block, position, number, candidate.start)
             yield from self._read_candidate(block, candidate, number + 1)
             position = min(candidate.end + 1, len(block))
             number += 1
-        if self._open is not None:
-            position, number = yield from self._read_body(block, position, number, stop=len(block))
-        self.statistics.lines = number + block.count(b"\n", position)
+        self.statistics.lines = yield from self._read_between(block, position, number, len(block))
         self.statistics.bytes_ += len(block)
         self._remember_last(block)
 
+    def _read_between(
+        self, block: bytes, position: int, number: int, stop: int
+    ) -> Generator[Found | ServingBlock, None, int]:
+        """Read lines without other literals: a traceback's body, serving lines, or nothing.
+
+        Returns the number of the last line before `stop`.
+        """
+        if self._open is not None:
+            position, number = yield from self._read_body(block, position, number, stop=stop)
+        text = block[position:stop]
+        if text:
+            if self._parser is not None:
+                yield from self._read_serving(self._parser, text, number)
+            number += text.count(b"\n")
+        return number
+
+    def _read_serving(
+        self, parser: ServingParser, text: bytes, number: int
+    ) -> Iterator[Found | ServingBlock]:
+        """Read plain serving lines at once; a text that holds others is cut until it is small."""
+        lines = parser.parse(text)
+        if lines is not None:
+            if lines:
+                yield ServingBlock(
+                    lines=lines, text=text, source=self._log.name, first_line=number + 1
+                )
+        elif is_small(text):
+            yield from self._read_small(text, number)
+        else:
+            for piece in pieces(text):
+                yield from self._read_serving(parser, piece, number)
+                number += piece.count(b"\n")
+
+    def _read_small(self, text: bytes, number: int) -> Iterator[Found]:
+        position = 0
+        for candidate in self._scanner.candidates(text):
+            number += text.count(b"\n", position, candidate.start)
+            yield from self._read_candidate(text, candidate, number + 1)
+            position = candidate.end + 1
+            number += 1
+
     def _read_candidate(self, block: bytes, candidate: Candidate, number: int) -> Iterator[Found]:
-        text = block[candidate.start : candidate.end].decode("utf-8", "replace")
-        pieces = split_torn(text)
-        for piece in pieces:
-            peeled = self._redactor.clean(peel(piece), number)
-            literals = (
-                self._literals_of(peeled, candidate) if len(pieces) > 1 else candidate.literals
-            )
+        line = block[candidate.start : candidate.end]
+        serving = (index for literal, index in self._serving if literal in line)
+        known = tuple(sorted({*candidate.literals, *serving}))
+        parts = split_torn(line.decode("utf-8", "replace"))
+        for part in parts:
+            peeled = self._redactor.clean(peel(part), number)
+            literals = self._literals_of(peeled, known) if len(parts) > 1 else known
             if starts_record(peeled):
                 yield from self._close_traceback()
             record = parse_record(peeled, source=self._log.name, line=number)
@@ -137,9 +192,9 @@ class LogReader:
         self._open = None
         yield Found(record=replace(head, body=body), literals=(), traceback=True)
 
-    def _literals_of(self, text: str, candidate: Candidate) -> tuple[int, ...]:
+    def _literals_of(self, text: str, known: tuple[int, ...]) -> tuple[int, ...]:
         names = self._scanner.literals
-        return tuple(index for index in candidate.literals if names[index] in text)
+        return tuple(index for index in known if names[index] in text)
 
     def _remember_last(self, block: bytes) -> None:
         """Keep the last record of the block that carries a time: where the log stops."""

@@ -22,27 +22,32 @@ class Candidate:
 class Scanner:
     """Search blocks of whole lines for many literals at once (hyperscan, about 0.5 GB/s)."""
 
-    def __init__(self, literals: Sequence[str]) -> None:
+    def __init__(self, literals: Sequence[str], *, passed_over: Sequence[str] = ()) -> None:
         import hyperscan
 
         self.literals = tuple(literals)
-        expressions = [literal.encode() for literal in self.literals]
+        expressions = [text.encode() for text in self.literals if text not in passed_over]
+        self._is_empty = not expressions
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         if expressions:
             self._database.compile(
                 expressions=expressions,
-                ids=list(range(len(expressions))),
+                ids=[n for n, text in enumerate(self.literals) if text not in passed_over],
                 elements=len(expressions),
                 flags=[0] * len(expressions),
                 literal=True,
             )
+
+    def without(self, literals: Sequence[str]) -> Scanner:
+        """Return a scanner that passes some literals over; the indexes stay the same."""
+        return Scanner(self.literals, passed_over=literals)
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Yield the lines of a block that hold a literal, in order.
 
         The block must consist of whole lines.
         """
-        if not block or not self.literals:
+        if not block or self._is_empty:
             return
         start = end = -1
         found: set[int] = set()
