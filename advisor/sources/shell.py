@@ -66,7 +66,7 @@ def split_shell(
         line: Number of the first line of the text in that file.
         variables: Environment variables that are set around the script.
     """
-    values = {
+    values: dict[str, tuple[Word, ...]] = {
         name: (Word(text=value, source=source, line=line),)
         for name, value in (variables or {}).items()
     }

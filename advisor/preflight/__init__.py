@@ -1,0 +1,3 @@
+"""Judge a launch command before the server starts: no log, no GPU."""
+
+from __future__ import annotations

@@ -1,0 +1,235 @@
+"""A model's config.json as preflight needs it: sizes, attention, experts, quantisation.
+
+Field names as in Hugging Face's configurations; a `text_config` (or `language_config`) with the
+language model's own fields wins over the top level, as in SGLang's `get_hf_text_config`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.configs.models import MoeModel, model_of
+from advisor.errors import InputError
+
+_LARGEST_BYTES = 16 << 20
+_INDEX = "model.safetensors.index.json"
+_EXPERT_FIELDS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
+_LINEAR_FIELDS = (
+    "linear_num_value_heads",
+    "mamba_d_state",
+    "mamba_num_heads",
+    "linear_attn_config",
+)
+_VISION_FIELDS = ("vision_config", "visual")
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """What config.json says; None where it does not.
+
+    Attributes:
+        moe: The routed experts; None for dense models and where `moe_problem` says why.
+        experts: Routed experts; 0 for a dense model.
+        dense_layers: Layers at the start without experts (`first_k_dense_replace`).
+        weight_block: `quantization_config.weight_block_size`, as (n, k).
+        quantisation: `quant_method` of the checkpoint; None for plain weights.
+        hybrid: Has linear-attention or mamba layers.
+        linear_layers: How many; None if not said.
+        weight_bytes: Total size in the checkpoint's index, if it lies beside config.json.
+    """
+
+    origin: str
+    architecture: str | None
+    moe: MoeModel | None
+    moe_problem: str | None
+    experts: int
+    hidden: int | None
+    layers: int | None
+    heads: int | None
+    kv_heads: int | None
+    head_dim: int | None
+    v_head_dim: int | None
+    latent_dim: int | None
+    intermediate: int | None
+    expert_intermediate: int | None
+    shared_experts: int
+    dense_layers: int
+    vocabulary: int | None
+    tied_embeddings: bool
+    context_length: int | None
+    quantisation: str | None
+    quantisation_bits: int | None
+    weight_block: tuple[int, int] | None
+    hybrid: bool
+    linear_layers: int | None
+    sliding_window: bool
+    vision_layers: int | None
+    vision_hidden: int | None
+    weight_bytes: int | None
+
+    @property
+    def top_k(self) -> int | None:
+        """Return the experts per token; None for a dense or unreadable model."""
+        return self.moe.top_k if self.moe is not None else None
+
+    @property
+    def latent(self) -> bool:
+        """Say whether attention is latent (MLA)."""
+        return self.latent_dim is not None
+
+
+def read_model_config(path: Path, quantization: str | None = None) -> ModelConfig:
+    """Read a config.json or the folder that holds it.
+
+    Args:
+        path: The file or its folder.
+        quantization: The server's `--quantization`.
+
+    Raises:
+        InputError: If it cannot be read or is no JSON object.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    document = _object(file)
+    return parse_model_config(
+        document, origin=str(file), quantization=quantization, weight_bytes=_index_bytes(file)
+    )
+
+
+def parse_model_config(
+    config: Json, *, origin: str, quantization: str | None = None, weight_bytes: int | None = None
+) -> ModelConfig:
+    """Return what a parsed config.json says."""
+    find = _Finder(config)
+    experts = find.size(*_EXPERT_FIELDS) or 0
+    moe, problem = _moe(config, origin, quantization) if experts else (None, None)
+    names = config.get("architectures")
+    heads, hidden = find.size("num_attention_heads"), find.size("hidden_size")
+    head_dim = find.size("head_dim")
+    if head_dim is None and heads and hidden:
+        head_dim = hidden // heads
+    latent = find.size("kv_lora_rank")
+    vision = next((v for f in _VISION_FIELDS if isinstance(v := config.get(f), Mapping)), None)
+    seen = _Finder(vision) if vision is not None else None
+    return ModelConfig(
+        origin=origin,
+        architecture=str(names[0]) if isinstance(names, list) and names else None,
+        moe=moe,
+        moe_problem=problem,
+        experts=experts,
+        hidden=hidden,
+        layers=find.size("num_hidden_layers"),
+        heads=heads,
+        kv_heads=find.size("num_key_value_heads") or heads,
+        head_dim=head_dim,
+        v_head_dim=find.size("v_head_dim"),
+        latent_dim=None if latent is None else latent + (find.size("qk_rope_head_dim") or 0),
+        intermediate=find.size("intermediate_size"),
+        expert_intermediate=find.size("moe_intermediate_size"),
+        shared_experts=find.size("n_shared_experts") or 0,
+        dense_layers=find.size("first_k_dense_replace") or 0,
+        vocabulary=find.size("vocab_size"),
+        tied_embeddings=find.value("tie_word_embeddings") is True,
+        context_length=find.size("max_position_embeddings"),
+        quantisation=_quantisation(find),
+        quantisation_bits=_bits(find),
+        weight_block=_block(find),
+        hybrid=any(find.value(field) is not None for field in _LINEAR_FIELDS),
+        linear_layers=_linear_layers(find),
+        sliding_window=find.size("sliding_window") is not None
+        and find.value("use_sliding_window") is not False,
+        vision_layers=seen.size("num_hidden_layers", "depth") if seen else None,
+        vision_hidden=seen.size("hidden_size") if seen else None,
+        weight_bytes=weight_bytes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    config: Json
+
+    def value(self, *fields: str) -> object:
+        """Return the first of the fields that a level has, the language model's level first."""
+        levels = (self.config.get("text_config"), self.config.get("language_config"), self.config)
+        for field in fields:
+            for level in levels:
+                if isinstance(level, Mapping) and level.get(field) is not None:
+                    return level[field]
+        return None
+
+    def size(self, *fields: str) -> int | None:
+        """Return the first field that holds a positive whole number."""
+        for field in fields:
+            value = self.value(field)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        return None
+
+    def section(self, field: str) -> Json:
+        value = self.value(field)
+        return value if isinstance(value, Mapping) else {}
+
+
+def _object(file: Path) -> Json:
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise InputError(f"{file} is too large for a model's config.json")
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not valid JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise InputError(f"{file} is not a model's config.json: no JSON object")
+    return document
+
+
+def _index_bytes(file: Path) -> int | None:
+    """Return the total size of the weights from the index beside config.json."""
+    try:
+        index = _object(file.parent / _INDEX)
+    except InputError:
+        return None
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    return int(total) if isinstance(total, (int, float)) and total > 0 else None
+
+
+def _moe(config: Json, origin: str, quantization: str | None) -> tuple[MoeModel | None, str | None]:
+    try:
+        return model_of(config, origin=origin, quantization=quantization), None
+    except InputError as error:
+        return None, str(error)
+
+
+def _quantisation(find: _Finder) -> str | None:
+    section = find.section("quantization_config")
+    method = section.get("quant_method") or section.get("quant_algo")
+    return str(method).lower() if method else None
+
+
+def _bits(find: _Finder) -> int | None:
+    bits = find.section("quantization_config").get("bits")
+    return bits if isinstance(bits, int) and not isinstance(bits, bool) else None
+
+
+def _block(find: _Finder) -> tuple[int, int] | None:
+    block = find.section("quantization_config").get("weight_block_size")
+    pair = 2
+    if isinstance(block, Sequence) and not isinstance(block, str) and len(block) == pair:
+        numbers = [item for item in block if isinstance(item, int) and item > 0]
+        return (numbers[0], numbers[1]) if len(numbers) == pair else None
+    return None
+
+
+def _linear_layers(find: _Finder) -> int | None:
+    """Count the layers without full attention, by `layer_types` or the interval."""
+    kinds = find.value("layer_types")
+    if isinstance(kinds, list):
+        return sum(kind in {"linear_attention", "mamba"} for kind in kinds)
+    layers, interval = find.size("num_hidden_layers"), find.size("full_attention_interval")
+    return layers - layers // interval if layers and interval else None
