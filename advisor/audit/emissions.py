@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from advisor.audit.texts import Names, Text, has_words, percent_filled, readings
@@ -33,7 +33,8 @@ class Template:
     """A text that SGLang logs, raises or prints.
 
     `module` is the file below srt/ without `.py`; files outside srt/ keep their path below
-    `sglang/`. `exception` is what a raise names.
+    `sglang/`. `exception` is what a raise names. Of the arguments of a helper such as
+    `warn_once(key, message)` each sentence counts; of a logger's call only the first.
     """
 
     module: str
@@ -56,8 +57,9 @@ _METHODS: Mapping[str, Level] = {
 }
 _ONCE = re.compile(r"_(?:once|first|on_rank0|rank0)$")
 _LOGGERS = re.compile(r"log|warnings|parser", re.IGNORECASE)
-_HELPERS = re.compile(r"(?:^|_)(?:log|print|warn|warning|error|report)(?:_|$)")
+_HELPERS = re.compile(r"(?:^|_)(?:log|print|warn|warning|error|report|raise)(?:_|$)")
 _PROGRESS_WORDS = ("desc", "description")
+_BAR = Text(pieces=(": ", ""), holes=("",))  # tqdm puts a colon between description and bar
 
 
 def templates_of(module: str, tree: ast.Module) -> Iterator[Template]:
@@ -103,15 +105,19 @@ class _Walker:
     def _call(self, call: ast.Call, names: Names) -> Iterator[Template]:
         for keyword in call.keywords:
             if keyword.arg in _PROGRESS_WORDS:
-                yield from self._emit(keyword.value, names, Level.PROGRESS)
+                for bar in self._emit(keyword.value, names, Level.PROGRESS):
+                    yield replace(bar, text=bar.text.joined(_BAR))
         level = _level_of(call)
         if level is None:
             return
-        for position, argument in enumerate(call.args):
-            found = tuple(self._emit(argument, names, level, rest=len(call.args) - position - 1))
-            if found:
-                yield from found
-                return
+        if isinstance(call.func, ast.Attribute) or level is Level.PRINT:
+            for argument in call.args[:1]:
+                yield from self._emit(argument, names, level, rest=len(call.args) - 1)
+            return
+        for argument in call.args:
+            for template in self._emit(argument, names, level):
+                if any(" " in piece.strip() for piece in template.text.pieces):
+                    yield template
 
     def _raised(self, call: ast.Call, names: Names) -> Iterator[Template]:
         exception = ast.unparse(call.func).rpartition(".")[2]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 from advisor.audit.emissions import Level, Template
+from advisor.audit.scope import scope
 from advisor.audit.texts import Text
 from advisor.facts.patterns import Pattern, compiled
 
@@ -16,7 +17,6 @@ _MOST_SAMPLES = 600
 _LEAST_FIXED_RATIO = 0.6
 _LEAST_FIXED_RUN = 6
 _NUMBERS = ("8", "0.50")
-_FILLINGS = ("8", "fa3", "0.50", "True", "/a/b.json", "[1, 2]", "Name", "None", "int8_w8", "0.5.9")
 _SEARCH_TIMEOUT_S = 0.5
 
 
@@ -110,12 +110,13 @@ def fits(pattern: Pattern, template: Template) -> bool:
 
 def samples(template: Template) -> Iterator[str]:
     """Yield the lines that a template may give; a raised one also with its exception's name."""
-    choices = [_NUMBERS if _is_number(hole) else _FILLINGS for hole in template.text.holes]
+    fillings = scope().fillings
+    choices = [_NUMBERS if _is_number(hole) else fillings for hole in template.text.holes]
     heads = ("", f"{template.exception}: ") if template.level is Level.RAISE else ("",)
-    uniform = ((filling,) * len(choices) for filling in _FILLINGS)
-    for fillings in (*uniform, *islice(product(*choices), _MOST_SAMPLES)):
+    uniform = ((filling,) * len(choices) for filling in fillings)
+    for chosen in (*uniform, *islice(product(*choices), _MOST_SAMPLES)):
         line = template.text.pieces[0] + "".join(
-            filling + piece for filling, piece in zip(fillings, template.text.pieces[1:], strict=True)
+            filling + piece for filling, piece in zip(chosen, template.text.pieces[1:], strict=True)
         )
         for head in heads:
             yield head + line

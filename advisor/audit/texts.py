@@ -65,7 +65,8 @@ def readings(node: ast.expr, names: Names, depth: int = 0) -> tuple[Text, ...]:
             return _bounded((*readings(body, names, depth + 1), *readings(other, names, depth + 1)))
         case ast.Name(id=name) if name in names:
             inner = {key: value for key, value in names.items() if key != name}
-            found = [text for value in names[name] for text in readings(value, inner, depth + 1)]
+            grown_first = reversed(names[name])
+            found = [text for value in grown_first for text in readings(value, inner, depth + 1)]
             return _bounded(found)
         case ast.Call():
             return _called(node, names, depth)
