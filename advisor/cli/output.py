@@ -14,7 +14,8 @@ from advisor.errors import InputError
 def emit(text: str, output: Path | None) -> None:
     """Print a result, or write it to a file so that no half-written one is ever seen."""
     if output is None:
-        click.echo(text, nl=False)
+        # The text carries colours only where they are wanted; click would guess again.
+        click.echo(text, nl=False, color=True)
     else:
         write_atomically(output, text)
 

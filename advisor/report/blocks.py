@@ -6,9 +6,10 @@ A block without rows is not shown. `share` (0..1) is the length of a row's bar.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.facts.model import MoeLookup, MoeOutcome, RunFacts, Serving
+from advisor.report.prose import one_line
 from advisor.report.quantities import counted, duration, gib, percent, thousands
 
 _NARROW_VALUE = 40
@@ -44,7 +45,8 @@ class Block:
 
 def blocks(run: RunFacts) -> tuple[Block, ...]:
     """Return the blocks that have something to show, in the order in which they are read."""
-    return tuple(block for make in _BLOCKS if (block := make(run)).rows)
+    made = (make(run) for make in _BLOCKS)
+    return tuple(replace(block, note=one_line(block.note)) for block in made if block.rows)
 
 
 def _capacity(run: RunFacts) -> Block:

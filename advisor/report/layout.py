@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import regex
 
-from advisor.report.prose import paragraphs
+from advisor.report.prose import one_line, paragraphs
 from advisor.report.style import Style
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -64,7 +64,7 @@ class Canvas:
         """Cut a text to columns; wide characters count twice."""
         from rich.cells import cell_len, set_cell_size
 
-        folded = " ".join(text.split())
+        folded = one_line(text)
         if cell_len(folded) <= room:
             return folded
         return set_cell_size(folded, max(1, room - 1)).rstrip() + "…"
@@ -97,7 +97,7 @@ class Canvas:
         space between the colons.
         """
         text = "\n".join(lines).rstrip("\n") + "\n"
-        text = regex.sub(r"(?m)^([ \t]*):(?=:)", r"\1: ", text, timeout=5.0)
+        text = regex.sub(r"(?m)^((?:[ \t]|\x1b\[[0-9;]*m)*):(?=:)", r"\1: ", text, timeout=5.0)
         if not self.style.ascii_only:
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

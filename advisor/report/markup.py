@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import regex
 
-from advisor.report.prose import paragraphs
+from advisor.report.prose import one_line, paragraphs
 
 _SPECIAL = regex.compile(r"[\\`*\[\]~$|]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_START = regex.compile(r"(?:[-+]|#{1,6}|=+|-+)(?:\s|$)")
@@ -24,8 +24,7 @@ def inline(text: str) -> str:
     >>> inline("a_b *c* <i> [x](y) @me")
     'a_b \\*c\\* &lt;i&gt; \\[x\\](y) @<!-- -->me'
     """
-    text = " ".join(text.split())
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = _SPECIAL.sub(lambda match: f"\\{match[0]}", text, timeout=_LIMIT_S)
     if _BLOCK_START.match(text, timeout=_LIMIT_S):
         text = f"\\{text}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.diagnosis import Report
 from advisor.facts.model import RunFacts
 from advisor.findings import Severity, Skipped
+from advisor.report.prose import one_line
 from advisor.report.quantities import counted, duration
 
 _LONGEST_MESSAGE = 160
@@ -26,50 +27,51 @@ class Line:
 
 
 def head(report: Report) -> tuple[Line, ...]:
-    """Say what runs where; what is not known is left out."""
+    """Say what runs where; what is not known is left out, but for the release and the GPU."""
     run = report.run
     lines = (
         _model(run),
-        _release(run),
-        _gpus(run),
+        _release(report),
+        _gpus(report),
+        Line(label="Layout", value=_layout(run)),
         Line(label="Software", value=_software(run)),
         _start(run),
         _which_run(report),
     )
-    return tuple(line for line in lines if line is not None and line.value)
+    return tuple(
+        replace(line, value=one_line(line.value), detail=one_line(line.detail))
+        for line in lines
+        if line is not None and line.value
+    )
 
 
-def _model(run: RunFacts) -> Line | None:
-    if run.model is None and run.model_class is None:
-        return None
+def _model(run: RunFacts) -> Line:
     if run.model is None:
         return Line(label="Model", value=run.model_class or "")
     return Line(label="Model", value=run.model, detail=run.model_class or "")
 
 
-def _release(run: RunFacts) -> Line | None:
-    if run.versions.sglang is None:
-        return None
+def _release(report: Report) -> Line:
+    versions = report.run.versions
+    if versions.sglang is None:
+        return Line(label="SGLang", value="release not recognised" if report.sources else "")
     return Line(
-        label="SGLang",
-        value=run.versions.sglang.describe(),
-        detail=run.versions.sglang_basis or "",
+        label="SGLang", value=versions.sglang.describe(), detail=versions.sglang_basis or ""
     )
 
 
-def _gpus(run: RunFacts) -> Line:
-    gpu = run.gpu
-    count = gpu.count or run.parallel.world
-    parts = [f"{count} ×" if gpu.name and count and count > 1 else "", gpu.name or ""]
+def _gpus(report: Report) -> Line:
+    gpu = report.run.gpu
+    if gpu.name is None:
+        return Line(label="GPU", value="not named in the input" if report.sources else "")
+    count = gpu.count or report.run.parallel.world or 1
     details = [
         f"SM {gpu.sm // 10}.{gpu.sm % 10}" if gpu.sm is not None else "",
         f"{gpu.memory_gib:.0f} GiB" if gpu.memory_gib is not None else "",
-        _layout(run) if gpu.name else "",
     ]
-    value = " ".join(part for part in parts if part)
     return Line(
-        label="GPU" if value else "Layout",
-        value=value or _layout(run),
+        label="GPU",
+        value=f"{count} × {gpu.name}" if count > 1 else gpu.name,
         detail=", ".join(part for part in details if part),
     )
 
@@ -147,7 +149,7 @@ def _cause(run: RunFacts) -> str:
 
 def opening(text: str) -> str:
     """Return the first sentences of a text, as many as fit into two lines."""
-    sentences = " ".join(text.split()).split(". ")
+    sentences = one_line(text).split(". ")
     shown = sentences[0]
     for sentence in sentences[1:]:
         if len(shown) + len(sentence) + 2 > _LONGEST_MESSAGE:
@@ -189,7 +191,7 @@ def reading(report: Report) -> str:
     """Say what was read."""
     names = ", ".join(source.name for source in report.sources)
     lines = sum(source.lines for source in report.sources)
-    return f"{names} ({counted(lines, 'line')})" if names else ""
+    return one_line(f"{names} ({counted(lines, 'line')})") if names else ""
 
 
 def limits(report: Report) -> tuple[str, ...]:

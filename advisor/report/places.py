@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import regex
 
+from advisor.report.prose import one_line
 from advisor.sources.records import Evidence
 
 _RANK = regex.compile(r"(?P<label>[A-Z_]+)(?P<number>\d+)")
@@ -55,6 +56,7 @@ def shortened(name: str, room: int) -> str:
     >>> shortened("/var/log/pods/llm-0/server.log", 18)
     '…/llm-0/server.log'
     """
+    name = one_line(name)
     if len(name) <= room:
         return name
     tail = name[len(name) - room + 1 :]
@@ -72,7 +74,7 @@ def repeats(place: Evidence) -> str:
     if place.ranks:
         word = "rank" if len(place.ranks) == 1 else "ranks"
         parts.append(f"{word} {ranks_in_words(place.ranks)}")
-    return ", ".join(parts)
+    return one_line(", ".join(parts))
 
 
 def ranks_in_words(ranks: Sequence[str]) -> str:

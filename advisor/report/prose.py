@@ -18,6 +18,11 @@ class Paragraph:
     bullet: str = ""
 
 
+def one_line(text: str) -> str:
+    """Fold all white space of a text: a name or a message from a log stays on its line."""
+    return " ".join(text.split())
+
+
 def paragraphs(text: str) -> tuple[Paragraph, ...]:
     r"""Split a text at empty lines and list items; other white space is folded.
 
@@ -30,7 +35,7 @@ def paragraphs(text: str) -> tuple[Paragraph, ...]:
 def _split(text: str) -> Iterator[Paragraph]:
     bullet, held = "", ""
     for raw in text.splitlines():
-        line = " ".join(raw.split())
+        line = one_line(raw)
         match = _BULLET.match(line)
         if match is not None or not line:
             yield Paragraph(text=held.strip(), bullet=bullet)

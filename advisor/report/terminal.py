@@ -61,9 +61,9 @@ def _head(report: Report, canvas: Canvas) -> Iterator[str]:
 
 
 def _verdict(report: Report, canvas: Canvas) -> Iterator[str]:
-    text = " ".join(part for part in (outcome(report.run), verdict(report)) if part)
-    for line in canvas.wrapped(text, indent=0):
-        yield canvas.paint(line, Tone.STRONG)
+    for text in (outcome(report.run), verdict(report)):
+        for line in canvas.wrapped(text, indent=0):
+            yield canvas.paint(line, Tone.STRONG)
 
 
 def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
         yield from _action(action, canvas, label="Do" if number == 0 else "Or")
     about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
     yield ""
-    yield " " * _INDENT + canvas.paint(about, Tone.FAINT)
+    yield " " * _INDENT + canvas.paint(canvas.cut(about, canvas.style.width - _INDENT), Tone.FAINT)
 
 
 def _labelled(label: str, text: str, canvas: Canvas) -> list[str]:
@@ -92,15 +92,19 @@ def _labelled(label: str, text: str, canvas: Canvas) -> list[str]:
 
 
 def _evidence(evidence: tuple[Evidence, ...], canvas: Canvas) -> Iterator[str]:
+    margin = " " * _INDENT
     room = canvas.style.width - _INDENT
     for number, place in enumerate(evidence):
         start = ("  Seen" if number == 0 else "").ljust(_INDENT)
         line = f":{place.line}"
+        where = shortened(place.source, room - len(line)) + line
         many = repeats(place)
-        suffix = f"  {many}" if many else ""
-        name = shortened(place.source, max(12, room - len(line) - len(suffix)))
-        yield f"{start}{name}{line}{suffix}"
-        yield " " * _INDENT + canvas.paint(canvas.cut(place.text, room), Tone.FAINT)
+        if len(where) + 2 + len(many) <= room:
+            yield f"{start}{where}  {many}".rstrip()
+        else:
+            yield start + where
+            yield margin + canvas.cut(many, room)
+        yield margin + canvas.paint(canvas.cut(place.text, room), Tone.FAINT)
 
 
 def _action(action: Action, canvas: Canvas, *, label: str) -> Iterator[str]:
@@ -124,7 +128,8 @@ def _command(command: str, canvas: Canvas, *, indent: int) -> Iterator[str]:
 
 def _block(block: Block, canvas: Canvas) -> Iterator[str]:
     title = canvas.paint(block.title, Tone.STRONG)
-    yield f"{title}  {canvas.paint(block.note, Tone.FAINT)}" if block.note else title
+    note = canvas.cut(block.note, canvas.style.width - len(block.title) - 2)
+    yield f"{title}  {canvas.paint(note, Tone.FAINT)}" if note else title
     cells = [(row.label, row.value, row.share) for row in block.rows]
     yield from canvas.rows(cells, indent=2)
 
