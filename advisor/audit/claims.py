@@ -90,9 +90,7 @@ def _data_claims(kind: ClaimKind, file: str) -> Iterator[Claim]:
         external = _EXTERNAL in written or not ends
         yield Claim(
             kind=kind,
-            pattern=Pattern(
-                key=str(row["id"]), literals=literals, expression=str(row["regex"])
-            ),
+            pattern=Pattern(key=str(row["id"]), literals=literals, expression=str(row["regex"])),
             releases=None if external else VersionRange.between(str(ends[0]), str(ends[1])),
             modules=() if external else modules_in(written),
         )

@@ -55,6 +55,7 @@ _METHODS: Mapping[str, Level] = {
     "critical": Level.ERROR,
     "fatal": Level.ERROR,
 }
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ONCE = re.compile(r"_(?:once|first|on_rank0|rank0)$")
 _LOGGERS = re.compile(r"log|warnings|parser", re.IGNORECASE)
 _HELPERS = re.compile(r"(?:^|_)(?:log|print|warn|warning|error|report|raise)(?:_|$)")
@@ -77,36 +78,35 @@ class _Walker:
             yield from self._statement(statement, names)
 
     def _statement(self, node: ast.stmt, names: Names) -> Iterator[Template]:
+        if isinstance(node, _FUNCTIONS):
+            yield from self.body(node.body, _assigned(node.body, names))
+        elif isinstance(node, ast.ClassDef):
+            yield from self.body(node.body, names)
+        else:
+            yield from self._said(node, names)
+            for inner in _bodies(node):
+                yield from self.body(inner, names)
+
+    def _said(self, node: ast.stmt, names: Names) -> Iterator[Template]:
+        """Yield what a statement itself gives out."""
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from self.body(node.body, _assigned(node.body, names))
-            case ast.ClassDef():
-                yield from self.body(node.body, names)
-            case ast.Expr(value=ast.Call() as call):
-                yield from self._call(call, names)
-            case ast.Expr(value=ast.Await(value=ast.Call() as call)):
-                yield from self._call(call, names)
-            case ast.Return(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
-                yield from self._call(call, names)
             case ast.Raise(exc=ast.Call() as call):
                 yield from self._raised(call, names)
             case ast.Assert(msg=ast.expr() as text):
                 yield from self._emit(text, names, Level.RAISE, "AssertionError")
-            case ast.For(iter=ast.Call() as call) | ast.AsyncFor(iter=ast.Call() as call):
-                yield from self._call(call, names)
-            case ast.With(items=items) | ast.AsyncWith(items=items):
-                for item in items:
-                    if isinstance(item.context_expr, ast.Call):
-                        yield from self._call(item.context_expr, names)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for inner in _bodies(node):
-                yield from self.body(inner, names)
+            case _:
+                for call in _calls(node):
+                    yield from self._bars(call, names)
+                    yield from self._call(call, names)
 
-    def _call(self, call: ast.Call, names: Names) -> Iterator[Template]:
+    def _bars(self, call: ast.Call, names: Names) -> Iterator[Template]:
+        """Yield the description of a progress bar, as the bar shows it."""
         for keyword in call.keywords:
             if keyword.arg in _PROGRESS_WORDS:
                 for bar in self._emit(keyword.value, names, Level.PROGRESS):
                     yield replace(bar, text=bar.text.joined(_BAR))
+
+    def _call(self, call: ast.Call, names: Names) -> Iterator[Template]:
         level = _level_of(call)
         if level is None:
             return
@@ -137,6 +137,25 @@ class _Walker:
                 level=level,
                 text=percent_filled(text) if rest else text,
                 exception=exception,
+            )
+
+
+def _calls(node: ast.stmt) -> Iterator[ast.Call]:
+    """Yield the calls that a statement consists of or iterates over."""
+    match node:
+        case ast.Expr(value=ast.Await(value=ast.Call() as call)):
+            yield call
+        case (
+            ast.Expr(value=ast.Call() as call)
+            | ast.Return(value=ast.Call() as call)
+            | ast.Assign(value=ast.Call() as call)
+            | ast.For(iter=ast.Call() as call)
+            | ast.AsyncFor(iter=ast.Call() as call)
+        ):
+            yield call
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from (
+                item.context_expr for item in items if isinstance(item.context_expr, ast.Call)
             )
 
 
@@ -177,7 +196,7 @@ def _assigned(body: list[ast.stmt], outer: Names) -> Names:
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         yield statement
-        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
             for inner in _bodies(statement):
                 yield from _flat(inner)
 

@@ -102,7 +102,9 @@ def module_name(path: str) -> str:
 
 
 def _paths(module: str) -> tuple[str, ...]:
-    return tuple(f"{root}{module}{end}" for root in (_SERVER, "") for end in (".py", "/__init__.py"))
+    return tuple(
+        f"{root}{module}{end}" for root in (_SERVER, "") for end in (".py", "/__init__.py")
+    )
 
 
 def _existing(tree: SourceTree, path: str) -> str | None:

@@ -57,20 +57,29 @@ def readings(node: ast.expr, names: Names, depth: int = 0) -> tuple[Text, ...]:
             return (Text(pieces=(text,)),)
         case ast.JoinedStr(values=values):
             return _chained([_part(value, names, depth) for value in values])
+        case ast.Name(id=name) if name in names:
+            return _named(name, names, depth)
+        case ast.Call():
+            return _called(node, names, depth)
+    return _combined(node, names, depth)
+
+
+def _combined(node: ast.expr, names: Names, depth: int) -> tuple[Text, ...]:
+    match node:
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _chained([readings(left, names, depth + 1), readings(right, names, depth + 1)])
         case ast.BinOp(left=left, op=ast.Mod()):
             return tuple(map(percent_filled, readings(left, names, depth + 1)))
         case ast.IfExp(body=body, orelse=other):
             return _bounded((*readings(body, names, depth + 1), *readings(other, names, depth + 1)))
-        case ast.Name(id=name) if name in names:
-            inner = {key: value for key, value in names.items() if key != name}
-            grown_first = reversed(names[name])
-            found = [text for value in grown_first for text in readings(value, inner, depth + 1)]
-            return _bounded(found)
-        case ast.Call():
-            return _called(node, names, depth)
     return (HOLE,)
+
+
+def _named(name: str, names: Names, depth: int) -> tuple[Text, ...]:
+    """Read what a name stands for; the text that has grown longest comes first."""
+    inner = {key: value for key, value in names.items() if key != name}
+    values = reversed(names[name])
+    return _bounded([text for value in values for text in readings(value, inner, depth + 1)])
 
 
 def percent_filled(text: Text) -> Text:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from advisor.cli.rule_audit import audit_command
 from advisor.errors import ConfigError, RuleError
 from advisor.examples import example_problems
 from advisor.report import rule_page
@@ -18,6 +19,9 @@ from advisor.rules.nodes import near
 @click.group(name="rules", epilog="Example: advisor rules explain moe-config-missing")
 def rules_group() -> None:
     """List, explain and check the rules."""
+
+
+rules_group.add_command(audit_command)
 
 
 @rules_group.command(name="list", epilog="Example: advisor rules list --topic moe_config")
