@@ -25,6 +25,7 @@ from advisor.configs.source import server_source
 from advisor.tuner.batch import Pair
 from advisor.tuner.bench import GpuSetup
 from advisor.tuner.journal import Journal
+from advisor.tuner.pairing import paired
 from advisor.tuner.pool import LocalPool
 from advisor.tuner.request import TuneRequest, session_of
 from advisor.tuner.run import Plan
@@ -160,17 +161,14 @@ def judge(
         race = Race(tokens=tokens, entrants=tuple(entrants) + (default.entrant,) * turn)
         measure(pool, journal, [race])
         rounds.append(medians(race, journal.find(race)))
-    truth = min(median(one[pair.entrant] for one in rounds) for pair in best)
+    truths = [min(one[pair.entrant] for pair in best) for one in rounds]
     return {
         "tokens": tokens,
         "tiles": {str(gemm): len(values) for gemm, values in screened.items()},
-        "best_us": round(truth, 3),
+        "best_us": [round(truth, 3) for truth in truths],
         "best": best[0].entrant.key,
-        "default_ratio": [round(one[default.entrant] / truth, 4) for one in rounds],
-        "chosen_ratio": {
-            name: [round(one[pair.entrant] / truth, 4) for one in rounds]
-            for name, pair in picked.items()
-        },
+        "default_ratio": ratios(default, rounds, truths),
+        "chosen_ratio": {name: ratios(pair, rounds, truths) for name, pair in picked.items()},
     }
 
 
@@ -191,13 +189,16 @@ def finalists(values: dict[Tile, float]) -> list[Tile]:
     return list(chosen)
 
 
+def ratios(
+    pair: Pair, rounds: Sequence[dict[Entrant, float]], truths: Sequence[float]
+) -> list[float]:
+    return [round(one[pair.entrant] / truth, 4) for one, truth in zip(rounds, truths, strict=True)]
+
+
 def medians(race: Race, outcome: Outcome | None) -> dict[Entrant, float]:
-    answers = cast("Raced", outcome).answers
-    return {
-        entrant: answer.median_us
-        for entrant, answer in zip(race.entrants, answers, strict=True)
-        if isinstance(answer, Timed)
-    }
+    """Return latencies compared round by round."""
+    answers = dict(zip(race.entrants, cast("Raced", outcome).answers, strict=True))
+    return {entrant: run.latency_us for entrant, run in paired(answers).items()}
 
 
 def rank(session: Session, plan: Plan, package: Path, sample: int, out: Path) -> dict[str, object]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from advisor.configs.problem import Gemm
+from advisor.tuner.pairing import answers_of, paired
 from advisor.tuner.search import Ceiling, Effort, GuidedSearch, best_of
 from advisor.tuner.space import Tile
-from advisor.tuner.work import Entrant, Failed, Outcome, Race, Raced, Timed, Trial
+from advisor.tuner.work import Entrant, Outcome, Race, Timed, Trial
 
 _TILES_PER_HEIGHT = 4
 
@@ -46,7 +47,7 @@ class References:
 
     Attributes:
         default: SGLang's built-in tile.
-        today: What a file on the server's disk gives; None where that is the default.
+        today: What a file on the server's disk gives; None without one.
     """
 
     default: Pair
@@ -173,7 +174,9 @@ class BatchSearch:
 
     def final(self, heats: Race, raced: Outcome) -> Race:
         """Return the last race: the best pairs of the heats against what the server has."""
-        times = _times(heats, raced)
+        times = {
+            entrant: run.latency_us for entrant, run in paired(answers_of(heats, raced)).items()
+        }
         sums = {
             pair: total
             for pair in self.screened()
@@ -212,27 +215,8 @@ def _by_height(measured: Mapping[Tile, float]) -> dict[int, dict[Tile, float]]:
     return heights
 
 
-def _times(race: Race, raced: Outcome) -> dict[Entrant, float]:
-    if not isinstance(raced, Raced):
-        return {}
-    return {
-        entrant: answer.median_us
-        for entrant, answer in zip(race.entrants, raced.answers, strict=True)
-        if isinstance(answer, Timed)
-    }
-
-
 def _pair_us(pair: Pair, times: Mapping[Entrant, float], *, one_tile: bool) -> float | None:
     if one_tile:
         return times.get(pair.entrant)
     up, down = times.get(Entrant(up=pair.up)), times.get(Entrant(down=pair.down))
     return None if up is None or down is None else up + down
-
-
-def answers_of(race: Race, raced: Outcome) -> dict[Entrant, Timed | Failed]:
-    """Return each entrant's answer; all failed if the race as a whole did."""
-    if isinstance(raced, Raced):
-        return dict(zip(race.entrants, raced.answers, strict=True))
-    if isinstance(raced, Failed):
-        return dict.fromkeys(race.entrants, raced)
-    raise TypeError(f"a race cannot end as {type(raced).__name__}")

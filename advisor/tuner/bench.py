@@ -23,7 +23,8 @@ from advisor.tuner.routing import Routing, sort_rows
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Entrant, Failed, Failure, Outcome, Race, Raced, Timed, Trial, Work
 
-_SCREENING_REPLAYS = 4
+_FEWEST_REPLAYS, _MOST_REPLAYS = 4, 12
+_SCREENING_US = 8000.0
 _RACE_ROUNDS = 10
 _CHECKED_ROWS = 16
 _LARGEST_ERROR_RATIO = 0.02
@@ -115,9 +116,9 @@ class GpuBench:
         if isinstance(calls, Failed):
             return calls
         graph = self._capture(calls)
-        graph.replay()
-        samples = tuple(self._replay_us(graph, len(calls)) for _ in range(_SCREENING_REPLAYS))
-        return Timed(samples_us=samples)
+        first_us = self._replay_us(graph, len(calls)) * len(calls)
+        replays = max(_FEWEST_REPLAYS, min(_MOST_REPLAYS, round(_SCREENING_US / first_us)))
+        return Timed(samples_us=tuple(self._replay_us(graph, len(calls)) for _ in range(replays)))
 
     def _race(self, race: Race) -> Raced:
         batch = self._batch_of(race.tokens)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from advisor.tuner.batch import BatchSearch, Pair, answers_of
+from advisor.tuner.batch import BatchSearch, Pair
+from advisor.tuner.pairing import answers_of, beats, paired
 from advisor.tuner.space import Tile
-from advisor.tuner.work import Outcome, Race, Timed
-
-SMALLEST_GAIN_RATIO = 0.01
-"""Re-timing moved the best tiles by up to 1 % on an H200; less is noise."""
+from advisor.tuner.work import Failed, Outcome, Race, Timed
 
 _SCREENING_GAIN_RATIO = 0.03
-_SPREADS = 1.0
 
 
 class Origin(StrEnum):
@@ -39,7 +37,7 @@ class Choice:
     Attributes:
         chosen_us: Latency of both GEMMs with the chosen pair; None if never measured.
         default_us: The same with SGLang's built-in tile; None if it cannot run or was not timed.
-        today_us: The same with what is on the server's disk; None where that is the default.
+        today_us: The same with what is on the server's disk; None without a file there.
         best_us: The fastest pair seen, whether chosen or not.
         spread_ratio: Spread of the chosen pair's samples.
         error_ratio: Deviation of the chosen pair from the reference.
@@ -68,45 +66,35 @@ class Choice:
 def decide_raced(search: BatchSearch, final: Race, raced: Outcome) -> Choice:
     """Choose by the last race."""
     answers = answers_of(final, raced)
-    timed = {entrant: answer for entrant, answer in answers.items() if isinstance(answer, Timed)}
+    runs = paired(answers)
+    if not runs:
+        reasons = (answer.text for answer in answers.values() if isinstance(answer, Failed))
+        return _kept(search, Proof.UNMEASURED, f"nothing could be timed: {next(reasons, '')}")
     references = search.references
-    default = timed.get(references.default.entrant)
-    today = timed.get(references.today.entrant) if references.today else None
-    current = timed.get(references.current.entrant)
-    best = min(timed.items(), key=lambda item: item[1].median_us, default=None)
-    if best is None:
-        reason = next(
-            (answer.text for answer in answers.values() if not isinstance(answer, Timed)), ""
-        )
-        return _kept(search, Proof.UNMEASURED, f"nothing could be timed: {reason}")
-    entrant, winner = best
-    pair = _pair_of(entrant.up, entrant.down)
-    times = {
-        "default_us": default.median_us if default else None,
-        "today_us": today.median_us if today else None,
-        "best_us": winner.median_us,
-    }
-    if current is not None and not beats(winner, current) and pair != references.current:
-        gain = current.median_us / winner.median_us - 1
+    current = runs.get(references.current.entrant)
+    entrant = min(runs, key=lambda one: (runs[one].latency_us, one.key))
+    pair, winner = _pair_of(entrant.up, entrant.down), runs[entrant]
+    note = "" if current else "what the server has now cannot run here"
+    if current is not None and pair != references.current and not beats(winner, current):
+        gain = current.latency_us / winner.latency_us - 1
         note = f"fastest pair is {gain:.1%} faster: not beyond noise, kept what is there"
-        return _kept(search, Proof.RACED, note, current, times)
+        pair, winner = references.current, current
+    answer = answers[pair.entrant]
+    default = runs.get(references.default.entrant)
+    today = runs.get(references.today.entrant) if references.today else None
     return Choice(
         tokens=search.tokens,
         pair=pair,
         origin=_origin(search, pair),
         proof=Proof.RACED,
-        chosen_us=winner.median_us,
+        chosen_us=winner.latency_us,
+        default_us=default.latency_us if default else None,
+        today_us=today.latency_us if today else None,
+        best_us=runs[entrant].latency_us,
         spread_ratio=winner.spread_ratio,
-        error_ratio=winner.error_ratio,
-        note="" if current else "what the server has now cannot run here",
-        **times,
+        error_ratio=answer.error_ratio if isinstance(answer, Timed) else None,
+        note=note,
     )
-
-
-def beats(winner: Timed, current: Timed) -> bool:
-    """Say whether a latency is better beyond noise: by 1 %, and by the samples' own spread."""
-    margin = max(SMALLEST_GAIN_RATIO, _SPREADS * max(winner.spread_ratio, current.spread_ratio))
-    return winner.median_us * (1 + margin) <= current.median_us
 
 
 def decide_screened(search: BatchSearch) -> Choice:
@@ -121,7 +109,7 @@ def decide_screened(search: BatchSearch) -> Choice:
     today = search.screened_us(search.references.today) if search.references.today else None
     if current is not None and best * (1 + _SCREENING_GAIN_RATIO) > current:
         times = {"default_us": default, "today_us": today, "best_us": best}
-        return _kept(search, Proof.SCREENED, "time ran out before the final race", None, times)
+        return _kept(search, Proof.SCREENED, "time ran out before the final race", times)
     return Choice(
         tokens=search.tokens,
         pair=best_pair,
@@ -147,31 +135,24 @@ def keep_unmeasured(tokens: int, pair: Pair, origin: Origin) -> Choice:
 
 
 def _kept(
-    search: BatchSearch,
-    proof: Proof,
-    note: str,
-    current: Timed | None = None,
-    times: dict[str, float | None] | None = None,
+    search: BatchSearch, proof: Proof, note: str, times: Mapping[str, float | None] | None = None
 ) -> Choice:
     pair = search.references.current
-    measured = current.median_us if current else search.screened_us(pair)
     return Choice(
         tokens=search.tokens,
         pair=pair,
         origin=_origin(search, pair),
         proof=proof,
-        chosen_us=measured,
-        spread_ratio=current.spread_ratio if current else None,
-        error_ratio=current.error_ratio if current else None,
+        chosen_us=search.screened_us(pair),
         note=note,
         **(times or {}),
     )
 
 
 def _origin(search: BatchSearch, pair: Pair) -> Origin:
-    if pair == search.references.today:
-        return Origin.TODAY
-    return Origin.DEFAULT if pair == search.references.default else Origin.TUNED
+    if pair == search.references.default:
+        return Origin.DEFAULT
+    return Origin.TODAY if pair == search.references.today else Origin.TUNED
 
 
 def _pair_of(up: Tile | None, down: Tile | None) -> Pair:

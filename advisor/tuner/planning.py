@@ -61,7 +61,7 @@ def references_of(
         return References(default=default)
     down = _tile_from(today.down, tokens) or up
     found = Pair(up=up, down=_with_height(down, up.block_m))
-    return References(default=default, today=None if found == default else found)
+    return References(default=default, today=found)
 
 
 def _tile_from(outcome: Outcome | None, tokens: int) -> Tile | None:

@@ -10,15 +10,9 @@ from multiprocessing.connection import wait
 from typing import Protocol
 
 from advisor.errors import AdvisorError
+from advisor.tuner.compilers import Compilers
 from advisor.tuner.work import Failed, Failure, Outcome, Race, Work
-from advisor.tuner.worker import (
-    Broken,
-    Opened,
-    Setup,
-    Worker,
-    serve_bench,
-    serve_compiler,
-)
+from advisor.tuner.worker import Broken, Opened, Setup, Worker, serve_bench
 
 _TRIES = 2
 _MOST_DEATHS = 9
@@ -58,10 +52,6 @@ class Pool(Protocol):
     def name(self, lane: int) -> str:
         """Return where a lane is, for journals and reports."""
 
-    @property
-    def device(self) -> str:
-        """Return the GPUs' common name; empty until the first one is open."""
-
     def submit(self, lane: int, work: Work) -> None:
         """Queue a piece of work on a lane."""
 
@@ -77,10 +67,20 @@ class Pool(Protocol):
 
 @dataclass(slots=True)
 class _Lane:
+    """A GPU: its bench, and the work whose kernels are there."""
+
     gpu: int
     worker: Worker[Work, Outcome]
     queue: deque[Work]
-    lost: int = 0
+    deaths: int = 0
+
+
+@dataclass(slots=True)
+class _Blocked:
+    """Work that waits for kernels."""
+
+    lane: int
+    missing: set[object]
 
 
 class LocalPool:
@@ -96,12 +96,14 @@ class LocalPool:
         """Start one bench per GPU and `compilers` compile processes (none: no compiling ahead)."""
         self._setup = setup
         self._limits = limits or Limits()
-        self._tries: dict[Work, int] = {}
         self._device = ""
-        self._recipes: dict[object, Failed | None] = {}
-        self._to_compile: deque[object] = deque()
-        self._compile_tries: dict[object, int] = {}
-        self._compilers = [self._new_compiler(number) for number in range(compilers)]
+        self._tries: dict[Work, int] = {}
+        self._blocked: dict[Work, _Blocked] = {}
+        self._wanted_by: dict[object, list[Work]] = {}
+        self._failed: list[Done] = []
+        self._compilers = Compilers(
+            setup, compilers, open_limit_s=self._limits.open_s, limit_s=self._limits.compile_s
+        )
         self._lanes = [_Lane(gpu=gpu, worker=self._new_bench(gpu), queue=deque()) for gpu in gpus]
 
     @property
@@ -118,63 +120,66 @@ class LocalPool:
         """Return the GPUs' common name; empty until the first one is open."""
         return self._device
 
+    @property
+    def kernels(self) -> tuple[int, int, int]:
+        """Return how many kernels are done, how many were asked for, and how many failed."""
+        return self._compilers.counts
+
     def submit(self, lane: int, work: Work) -> None:
         """Queue a piece of work on a lane, and its kernels on the compilers."""
-        self.prepare(work)
-        self._lanes[lane].queue.append(work)
+        recipes = self.prepare(work)
+        missing = self._compilers.missing(recipes)
+        failed = None if isinstance(work, Race) else self._compilers.failure(recipes)
+        if failed is not None:
+            self._failed.append(Done(lane=lane, work=work, outcome=failed))
+        elif missing:
+            self._blocked[work] = _Blocked(lane=lane, missing=missing)
+            for recipe in missing:
+                self._wanted_by.setdefault(recipe, []).append(work)
+        else:
+            self._lanes[lane].queue.append(work)
 
-    def prepare(self, work: Work) -> None:
-        """Queue the kernels of a piece of work on the compilers."""
-        for recipe in self._setup.recipes(work):
-            if recipe not in self._recipes and recipe not in self._compile_tries:
-                self._compile_tries[recipe] = 0
-                self._to_compile.append(recipe)
-        self._feed_compilers()
-
-    @property
-    def compiled(self) -> tuple[int, int]:
-        """Return how many kernels are done, of how many asked for."""
-        return len(self._recipes), len(self._recipes.keys() | self._compile_tries.keys())
-
-    @property
-    def compiling(self) -> bool:
-        """Say whether kernels are still to be made."""
-        done, total = self.compiled
-        return done < total
-
-    @property
-    def uncompilable(self) -> int:
-        """Return how many kernels could not be made or do not fit the GPU."""
-        return sum(failed is not None for failed in self._recipes.values())
+    def prepare(self, work: Work) -> tuple[object, ...]:
+        """Queue the kernels of a piece of work on the compilers, and return them."""
+        recipes = self._setup.recipes(work)
+        for recipe in recipes:
+            self._compilers.want(recipe)
+        self._compilers.feed()
+        return recipes
 
     def collect(self, timeout_s: float) -> list[Done]:
         """Wait for answers, at most so long, and return those that are there."""
-        done = self._feed_lanes()
-        workers = [lane.worker for lane in self._lanes] + self._compilers
-        patience_s = 0.0 if done else min(timeout_s, _LONGEST_WAIT_S)
-        ready = set(wait([worker.connection for worker in workers], patience_s))
-        for place, compiler in enumerate(self._compilers):
-            if compiler.connection in ready or compiler.overdue():
-                self._hear_compiler(place)
+        self._feed_lanes()
+        benches = [lane.worker.connection for lane in self._lanes]
+        patience_s = 0.0 if self._failed else min(timeout_s, _LONGEST_WAIT_S)
+        ready = set(wait([*benches, *self._compilers.connections], patience_s))
+        for recipe in self._compilers.hear(ready):
+            self._release(recipe)
+        done: list[Done] = []
         for number, lane in enumerate(self._lanes):
             if lane.worker.connection in ready or lane.worker.overdue():
-                done += self._hear_lane(number)
-        self._feed_compilers()
-        return done + self._feed_lanes()
+                done += self._hear_lane(number, lane)
+        self._compilers.feed()
+        self._feed_lanes()
+        done += self._failed
+        self._failed = []
+        return done
 
     def cancel(self) -> list[Work]:
         """Drop all work that no GPU has begun, and return it."""
-        self._to_compile.clear()
-        self._compile_tries.clear()
-        dropped = [work for lane in self._lanes for work in lane.queue]
+        self._compilers.cancel()
+        dropped = [work for lane in self._lanes for work in lane.queue] + list(self._blocked)
+        self._blocked.clear()
+        self._wanted_by.clear()
         for lane in self._lanes:
             lane.queue.clear()
         return dropped
 
     def close(self) -> None:
         """End all workers."""
-        for worker in [lane.worker for lane in self._lanes] + self._compilers:
-            worker.kill()
+        self._compilers.close()
+        for lane in self._lanes:
+            lane.worker.kill()
 
     def _new_bench(self, gpu: int) -> Worker[Work, Outcome]:
         worker: Worker[Work, Outcome] = Worker(
@@ -182,110 +187,66 @@ class LocalPool:
         )
         return worker
 
-    def _new_compiler(self, number: int) -> Worker[object, Failed | None]:
-        worker: Worker[object, Failed | None] = Worker(
-            f"compiler-{number}", serve_compiler, (self._setup,), self._limits.open_s
-        )
-        return worker
+    def _release(self, recipe: object) -> None:
+        """Let go the work that waited for a kernel; a race goes on without those that failed."""
+        failed = self._compilers.failure((recipe,))
+        for work in self._wanted_by.pop(recipe, ()):
+            blocked = self._blocked.get(work)
+            if blocked is None:
+                continue
+            blocked.missing.discard(recipe)
+            if failed is not None and not isinstance(work, Race):
+                del self._blocked[work]
+                self._failed.append(Done(lane=blocked.lane, work=work, outcome=failed))
+            elif not blocked.missing:
+                del self._blocked[work]
+                self._lanes[blocked.lane].queue.append(work)
 
-    def _feed_compilers(self) -> None:
-        for compiler in self._compilers:
-            if compiler.ready and compiler.job is None and self._to_compile:
-                compiler.send(self._to_compile.popleft(), self._limits.compile_s)
+    def _feed_lanes(self) -> None:
+        for lane in self._lanes:
+            if lane.worker.ready and lane.worker.job is None and lane.queue:
+                work = lane.queue.popleft()
+                lane.worker.send(work, self._limits.of(work))
 
-    def _hear_compiler(self, place: int) -> None:
-        compiler = self._compilers[place]
-        recipe = compiler.job
-        try:
-            message = compiler.receive()
-        except (EOFError, TimeoutError) as error:
-            compiler.kill()
-            self._compilers[place] = self._new_compiler(place)
-            if recipe is not None:
-                self._retry_recipe(recipe, hung=isinstance(error, TimeoutError), text=str(error))
-            return
-        if isinstance(message, Opened | Broken):
-            compiler.ready = True
-        elif recipe is not None:
-            compiler.job = None
-            self._recipes[recipe] = message
-
-    def _retry_recipe(self, recipe: object, *, hung: bool, text: str) -> None:
-        self._compile_tries[recipe] = self._compile_tries.get(recipe, 0) + 1
-        if hung or self._compile_tries[recipe] >= _TRIES:
-            what = f"compiling took over {self._limits.compile_s:.0f} s" if hung else text
-            self._recipes[recipe] = Failed(failure=Failure.COMPILE, text=what)
-        else:
-            self._to_compile.append(recipe)
-
-    def _feed_lanes(self) -> list[Done]:
-        """Give each idle bench the first work whose kernels are there; fail what cannot be."""
-        done: list[Done] = []
-        for number, lane in enumerate(self._lanes):
-            for work in list(lane.queue):
-                recipes = self._setup.recipes(work)
-                failed = self._failed_recipe(work, recipes)
-                if failed is not None:
-                    lane.queue.remove(work)
-                    done.append(Done(lane=number, work=work, outcome=failed))
-                elif self._can_start(lane, recipes):
-                    lane.queue.remove(work)
-                    lane.worker.send(work, self._limits.of(work))
-        return done
-
-    def _failed_recipe(self, work: Work, recipes: Sequence[object]) -> Failed | None:
-        """Return why a trial cannot run; a race goes on with those that can."""
-        if isinstance(work, Race):
-            return None
-        return next((failed for recipe in recipes if (failed := self._recipes.get(recipe))), None)
-
-    def _can_start(self, lane: _Lane, recipes: Sequence[object]) -> bool:
-        if not lane.worker.ready or lane.worker.job is not None:
-            return False
-        return not self._compilers or all(recipe in self._recipes for recipe in recipes)
-
-    def _hear_lane(self, number: int) -> list[Done]:
-        lane = self._lanes[number]
+    def _hear_lane(self, number: int, lane: _Lane) -> list[Done]:
         work = lane.worker.job
         try:
             message = lane.worker.receive()
         except (EOFError, TimeoutError) as error:
-            self._replace(lane)
+            self._replace(lane, str(error))
             if work is None:
                 return []
-            return self._after_death(
-                number, work, hung=isinstance(error, TimeoutError), text=str(error)
-            )
+            failed = self._after_death(lane, work, error)
+            return [] if failed is None else [Done(lane=number, work=work, outcome=failed)]
         if isinstance(message, Broken):
             raise AdvisorError(f"GPU {lane.gpu} cannot be used for tuning: {message.text}")
         if isinstance(message, Opened):
             self._opened(lane, message)
             return []
         lane.worker.job = None
-        lane.lost = 0
+        lane.deaths = 0
         return [] if work is None else [Done(lane=number, work=work, outcome=message)]
 
-    def _replace(self, lane: _Lane) -> None:
-        lane.lost += 1
-        if lane.lost > _MOST_DEATHS:
+    def _replace(self, lane: _Lane, last_words: str) -> None:
+        lane.deaths += 1
+        if lane.deaths > _MOST_DEATHS:
             raise AdvisorError(
-                f"the worker of GPU {lane.gpu} died {lane.lost} times in a row: look at the GPU "
-                "(nvidia-smi, dmesg); what was measured is in the journal"
+                f"the worker of GPU {lane.gpu} died {lane.deaths} times in a row ({last_words}): "
+                "look at the GPU (nvidia-smi, dmesg); what was measured is in the journal"
             )
         lane.worker.kill()
         lane.worker = self._new_bench(lane.gpu)
 
-    def _after_death(self, number: int, work: Work, *, hung: bool, text: str) -> list[Done]:
+    def _after_death(self, lane: _Lane, work: Work, error: Exception) -> Failed | None:
+        """Queue the work of a dead worker once more; return why it is given up, if it is."""
+        if isinstance(error, TimeoutError):
+            text = f"took over {self._limits.of(work):.0f} s"
+            return Failed(failure=Failure.HUNG, text=text)
         self._tries[work] = self._tries.get(work, 0) + 1
-        if not hung and self._tries[work] < _TRIES:
-            self._lanes[number].queue.appendleft(work)
-            return []
-        failed = (
-            Failed(failure=Failure.HUNG, text=f"took over {self._limits.of(work):.0f} s")
-            if hung
-            else Failed(failure=Failure.CRASHED, text=text)
-        )
-        return [Done(lane=number, work=work, outcome=failed)]
+        if self._tries[work] >= _TRIES:
+            return Failed(failure=Failure.CRASHED, text=str(error))
+        lane.queue.appendleft(work)
+        return None
 
     def _opened(self, lane: _Lane, message: Opened) -> None:
         if self._device and message.device != self._device:

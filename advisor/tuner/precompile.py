@@ -41,11 +41,12 @@ def precompile(
     try:
         for trial in trials:
             pool.prepare(trial)
-        while pool.compiling:
+        done, total, failed = pool.kernels
+        while done < total:
             pool.collect(_POLL_S)
-            done, total = pool.compiled
+            done, total, failed = pool.kernels
             on_done(done, total)
-        return pool.compiled[1], pool.uncompilable
+        return total, failed
     finally:
         pool.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
@@ -64,6 +64,13 @@ class Race:
 Work = Trial | Race
 
 
+def spread_of(values: Sequence[float]) -> float:
+    """Return the distance of the middle half of some values over their median."""
+    ordered = sorted(values)
+    quarter = len(ordered) // 4
+    return (ordered[len(ordered) - 1 - quarter] - ordered[quarter]) / median(ordered)
+
+
 class Failure(StrEnum):
     """Why something could not be timed."""
 
@@ -95,9 +102,7 @@ class Timed:
     @property
     def spread_ratio(self) -> float:
         """Return the distance of the middle half of the samples over their median."""
-        ordered = sorted(self.samples_us)
-        quarter = len(ordered) // 4
-        return (ordered[len(ordered) - 1 - quarter] - ordered[quarter]) / self.median_us
+        return spread_of(self.samples_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
