@@ -32,6 +32,22 @@ def paragraphs(text: str) -> tuple[Paragraph, ...]:
     return tuple(item for item in _split(text) if item.text)
 
 
+def lead(text: str) -> tuple[str, bool]:
+    r"""Return the first paragraph with the list that follows it, and whether more was left out.
+
+    >>> lead("One.\n\nTwo.")
+    ('One.', True)
+    """
+    items = paragraphs(text)
+    shown = list(items[:1])
+    for item in items[1:]:
+        if not item.bullet:
+            break
+        shown.append(item)
+    lines = [f"{item.bullet} {item.text}" if item.bullet else item.text for item in shown]
+    return "\n".join(lines), len(shown) < len(items)
+
+
 def _split(text: str) -> Iterator[Paragraph]:
     bullet, held = "", ""
     for raw in text.splitlines():

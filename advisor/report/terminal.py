@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from advisor.diagnosis import Report
 from advisor.findings import Action, Finding, Severity
-from advisor.report.blocks import Block, blocks
+from advisor.report.blocks import blocks
 from advisor.report.layout import Canvas, Tone
 from advisor.report.overview import gate, head, limits, outcome, reading, verdict
 from advisor.report.places import repeats, shortened
+from advisor.report.prose import lead
+from advisor.report.quantities import counted
 from advisor.report.style import Style
+from advisor.report.tables import Block
 from advisor.sources.records import Evidence
 
 _TONES = {
@@ -20,6 +23,7 @@ _TONES = {
 }
 _INDENT = 11
 _PLAN_INDENT = 4
+_SHOWN_PLACES = 3
 
 
 def render(report: Report, style: Style) -> str:
@@ -77,11 +81,14 @@ def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
     for line in rest:
         yield canvas.paint(line, Tone.STRONG)
     yield from canvas.wrapped(finding.summary, indent=_INDENT)
-    yield from _labelled("Why", finding.why, canvas)
+    why, has_more = lead(finding.why)
+    yield from _labelled("Why", why, canvas)
     yield from _evidence(finding.evidence, canvas)
-    for number, action in enumerate(finding.actions):
-        yield from _action(action, canvas, label="Do" if number == 0 else "Or")
+    for action in finding.actions:
+        yield from _action(action, canvas)
     about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
+    if has_more:
+        about += f" · more: advisor rules explain {finding.rule}"
     yield ""
     yield " " * _INDENT + canvas.paint(canvas.cut(about, canvas.style.width - _INDENT), Tone.FAINT)
 
@@ -94,7 +101,7 @@ def _labelled(label: str, text: str, canvas: Canvas) -> list[str]:
 def _evidence(evidence: tuple[Evidence, ...], canvas: Canvas) -> Iterator[str]:
     margin = " " * _INDENT
     room = canvas.style.width - _INDENT
-    for number, place in enumerate(evidence):
+    for number, place in enumerate(evidence[:_SHOWN_PLACES]):
         start = ("  Seen" if number == 0 else "").ljust(_INDENT)
         line = f":{place.line}"
         where = shortened(place.source, room - len(line)) + line
@@ -105,11 +112,14 @@ def _evidence(evidence: tuple[Evidence, ...], canvas: Canvas) -> Iterator[str]:
             yield start + where
             yield margin + canvas.cut(many, room)
         yield margin + canvas.paint(canvas.cut(place.text, room), Tone.FAINT)
+    if len(evidence) > _SHOWN_PLACES:
+        rest = counted(len(evidence) - _SHOWN_PLACES, "more place")
+        yield margin + canvas.paint(f"and {rest}", Tone.FAINT)
 
 
-def _action(action: Action, canvas: Canvas, *, label: str) -> Iterator[str]:
+def _action(action: Action, canvas: Canvas) -> Iterator[str]:
     yield ""
-    yield from _labelled(label, action.title, canvas)
+    yield from _labelled("Do", action.title, canvas)
     yield from _command(action.command, canvas, indent=_INDENT)
     for name, text in (
         ("Expect", action.expect),
