@@ -40,12 +40,14 @@ def estimate_shared_bytes(problem: MoeProblem, entry: Entry, sm: int) -> int:
 
 def _weight_bytes(problem: MoeProblem, entry: Entry, buffers: int) -> int:
     elements = entry.block_n * entry.block_k
-    if is_grouped(problem):
-        return elements * _WIDENED_BYTES
+    widened = elements * _WIDENED_BYTES
+    if problem.dtype is ExpertDtype.INT4_W4A16:
+        return widened
     if problem.dtype is not ExpertDtype.INT8_W8A16:
         return buffers * elements * problem.element_bytes
     in_flight = max(1, entry.stages - 1)
-    return in_flight * elements + (elements * _WIDENED_BYTES if buffers > in_flight else 0)
+    passes = is_grouped(problem) or buffers > in_flight
+    return in_flight * elements + (widened if passes else 0)
 
 
 def _buffers(problem: MoeProblem, entry: Entry, sm: int) -> int:

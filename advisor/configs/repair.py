@@ -19,8 +19,6 @@ _SMALLEST_TILE = 16
 _SMALLEST_K = 32
 _MOST_HALVINGS = 4
 _FEWEST_STAGES = 2
-_BATCH = 6
-"""Candidates compiled together; most entries are mended by the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +82,19 @@ def repair_file(
     if file.table.problems:
         raise ConfigError(f"{file.path}: mend this first: {file.table.problems[0]}")
     report = verify_files([file], verifier, problem_of=problem_of, on_done=on_done)[0]
-    problem = problem_of(file.name)
     reasons = dict(_reasons(file, report.unfit))
+    problem = problem_of(file.name)
+    broken = {tokens: entry for tokens, entry in file.table.entries if tokens in reasons}
+    found = _mend(file, broken, problem, verifier, on_done)
     changes = tuple(
-        _mend(file, tokens, entry, reasons[tokens], problem, verifier)
-        for tokens, entry in file.table.entries
-        if tokens in reasons
+        Change(
+            tokens=tokens,
+            old=entry,
+            new=found[tokens].entry,
+            reason=reasons[tokens],
+            after=found[tokens],
+        )
+        for tokens, entry in broken.items()
     )
     return Repair(text=_rewritten(file.table, changes), changes=changes)
 
@@ -109,31 +114,58 @@ def _reasons(file: ConfigFile, unfit: Sequence[EntryCheck]) -> Iterator[tuple[in
 
 def _mend(
     file: ConfigFile,
-    tokens: int,
-    entry: Entry,
-    reason: str,
+    broken: Mapping[int, Entry],
     problem: MoeProblem,
     verifier: Verifier,
-) -> Change:
-    down = file.name.down
+    on_done: OnDone | None,
+) -> Mapping[int, EntryCheck]:
+    """Return the worst check of the first neighbour that fits, by batch size.
+
+    Round by round the next candidate of every open entry is compiled, all in one go; candidates
+    that by estimate do not fit are passed over.
+    """
+    hopeful = {
+        tokens: _hopeful(entry, problem, verifier, keep_m=file.sibling is not None)
+        for tokens, entry in broken.items()
+    }
+    found: dict[int, EntryCheck] = {}
+    while len(found) < len(broken):
+        tried = [
+            (tokens, _next(file, tokens, broken[tokens], candidates, verifier))
+            for tokens, candidates in hopeful.items()
+            if tokens not in found
+        ]
+        checks = verify_entries(tried, problem, verifier, down=file.name.down, on_done=on_done)
+        for tokens, _ in tried:
+            mine = [check for check in checks if check.tokens == tokens]
+            if all(check.fits for check in mine):
+                found[tokens] = max(mine, key=lambda check: check.shared_bytes)
+    return found
+
+
+def _hopeful(
+    entry: Entry, problem: MoeProblem, verifier: Verifier, *, keep_m: bool
+) -> Iterator[Entry]:
     limit = verifier.target.shared_memory_bytes
-    hopeful = [
-        candidate
-        for candidate in neighbours(entry, problem, keep_m=file.sibling is not None)
-        if estimate_shared_bytes(problem, candidate, verifier.target.sm) <= limit
-    ]
-    for start in range(0, len(hopeful), _BATCH):
-        batch = [(tokens, candidate) for candidate in hopeful[start : start + _BATCH]]
-        checks = verify_entries(batch, problem, verifier, down=down)
-        for _, candidate in batch:
-            of_candidate = [check for check in checks if check.entry == candidate]
-            if all(check.fits for check in of_candidate):
-                worst = max(of_candidate, key=lambda check: check.shared_bytes)
-                return Change(tokens=tokens, old=entry, new=candidate, reason=reason, after=worst)
-    raise ConfigError(
-        f"{file.path}: batch size {tokens} ({entry.tiles}) has no neighbour that fits "
-        f"{verifier.target.name}; tune it anew"
-    )
+    for candidate in neighbours(entry, problem, keep_m=keep_m):
+        if estimate_shared_bytes(problem, candidate, verifier.target.sm) <= limit:
+            yield candidate
+
+
+def _next(
+    file: ConfigFile,
+    tokens: int,
+    entry: Entry,
+    candidates: Iterator[Entry],
+    verifier: Verifier,
+) -> Entry:
+    candidate = next(candidates, None)
+    if candidate is None:
+        raise ConfigError(
+            f"{file.path}: batch size {tokens} ({entry.tiles}) has no neighbour that fits "
+            f"{verifier.target.name}; tune it anew"
+        )
+    return candidate
 
 
 def neighbours(entry: Entry, problem: MoeProblem, *, keep_m: bool) -> Iterator[Entry]:
