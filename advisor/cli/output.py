@@ -14,8 +14,10 @@ from advisor.errors import InputError
 def emit(text: str, output: Path | None) -> None:
     """Print a result, or write it to a file so that no half-written one is ever seen."""
     if output is None:
-        # The text carries colours only where they are wanted; click would guess again.
-        click.echo(text, nl=False, color=True)
+        # As bytes: the formats are UTF-8 whatever the locale, and carry colours where wanted.
+        stream = click.get_binary_stream("stdout")
+        stream.write(text.encode("utf-8", "replace"))
+        stream.flush()
     else:
         write_atomically(output, text)
 
