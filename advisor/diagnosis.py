@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
+from advisor.facts.alarms import ALARM_LITERALS, sounds_alarming
 from advisor.facts.arguments import changes
 from advisor.facts.hits import Hit
 from advisor.facts.literals import Value
 from advisor.facts.model import RunFacts
+from advisor.facts.noise import noise
 from advisor.facts.patterns import Pattern, line_patterns
 from advisor.facts.run import RunCollector
 from advisor.facts.runs import RunSplitter
+from advisor.facts.unrecognised import UnrecognisedKind
 from advisor.findings import PlannedAction, Severity, Verdicts, plan
 from advisor.knowledge.environment import Environment
 from advisor.rules.engine import diagnose
@@ -22,6 +26,8 @@ from advisor.sources.reading import TRACEBACK_HEAD, Found, LogReader, LogStatist
 from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Scanner
 from advisor.sources.serving_lines import SERVING_LITERALS, ServingBlock
+
+_ALARMS = frozenset(ALARM_LITERALS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,11 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole diagnosis of one run, ready to be shown."""
+    """A whole diagnosis of one run, ready to be shown.
+
+    `unrecognised` are the warnings and errors of the run that no rule, fact line, change or known
+    harmless line speaks of; no severity is claimed for them.
+    """
 
     sources: tuple[SourceSummary, ...]
     run: RunFacts
@@ -47,6 +57,7 @@ class Report:
     plan: tuple[PlannedAction, ...]
     fail_on: Severity | None
     exit_code: int
+    unrecognised: tuple[UnrecognisedKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +120,7 @@ def diagnose_logs(request: Request, *, tolerant: bool = False) -> Report:
         plan=plan(verdicts.findings),
         fail_on=request.fail_on,
         exit_code=exit_code(verdicts, request.fail_on),
+        unrecognised=collector.unrecognised.result(),
     )
 
 
@@ -140,9 +152,8 @@ def read_logs(request: Request) -> ReadLogs:
                 continue
             if found.traceback:
                 splitter.take_traceback(found.record)
-                continue
-            for hit, is_signal in index.hits(found, reader.statistics):
-                splitter.take(hit, is_signal=is_signal)
+            else:
+                _sort(found, index, splitter, reader.statistics)
         if reader.statistics.last is not None:
             splitter.see(reader.statistics.last)
         statistics.append(reader.statistics)
@@ -150,35 +161,69 @@ def read_logs(request: Request) -> ReadLogs:
     return ReadLogs(runs=runs, statistics=tuple(statistics), secrets=tuple(sorted(redactor.names)))
 
 
+def _sort(
+    found: Found, index: PatternIndex, splitter: RunSplitter, statistics: LogStatistics
+) -> None:
+    """Give a record to its run as what it is known for, or as a warning that nothing knows."""
+    is_known = False
+    for hit, use in index.hits(found, statistics):
+        is_known = True
+        if use is not Use.NOISE:
+            splitter.take(hit, is_signal=use is Use.SIGNAL)
+    if not is_known and index.is_alarm(found):
+        splitter.take_unrecognised(found.record)
+
+
+class Use(Enum):
+    """What a pattern's hits are for: facts, the signals of rules, or to be known as harmless."""
+
+    FACT = auto()
+    SIGNAL = auto()
+    NOISE = auto()
+
+
 @dataclass(slots=True)
 class PatternIndex:
-    """All patterns by literal; fact lines first, then the rules' signals."""
+    """All patterns by literal; fact lines first, then the rules' signals, then harmless lines.
 
-    patterns: Sequence[tuple[Pattern, bool]]
+    The words that make a line sound like a warning are literals without a pattern.
+    """
+
+    patterns: Sequence[tuple[Pattern, Use]]
     scanner: Scanner = field(init=False)
     _by_literal: list[list[int]] = field(init=False)
+    _alarms: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         owners: dict[str, list[int]] = {TRACEBACK_HEAD: []}
         for number, (pattern, _) in enumerate(self.patterns):
             for literal in pattern.literals:
                 owners.setdefault(literal, []).append(number)
+        for word in ALARM_LITERALS:
+            owners.setdefault(word, [])
         self.scanner = Scanner(tuple(owners))
+        self._alarms = frozenset(n for n, text in enumerate(owners) if text in _ALARMS)
         self._by_literal = list(owners.values())
 
     @property
     def has_serving_signals(self) -> bool:
         """Whether a rule looks for serving lines by the literals of the fact lines."""
         return any(
-            is_signal and not set(SERVING_LITERALS).isdisjoint(pattern.literals)
-            for pattern, is_signal in self.patterns
+            use is Use.SIGNAL and not set(SERVING_LITERALS).isdisjoint(pattern.literals)
+            for pattern, use in self.patterns
         )
 
-    def hits(self, found: Found, statistics: LogStatistics) -> Iterator[tuple[Hit, bool]]:
-        """Yield the patterns that match a record, and whether each belongs to a rule."""
+    def is_alarm(self, found: Found) -> bool:
+        """Whether a record is a warning or an error by its level or words."""
+        if found.in_traceback or self._alarms.isdisjoint(found.literals):
+            return False
+        return sounds_alarming(found.record)
+
+    def hits(self, found: Found, statistics: LogStatistics) -> Iterator[tuple[Hit, Use]]:
+        """Yield the patterns that match a record, and what each is for."""
         numbers = {number for literal in found.literals for number in self._by_literal[literal]}
         for number in sorted(numbers):
-            pattern, is_signal = self.patterns[number]
+            pattern, use = self.patterns[number]
             try:
                 values = pattern.search(found.record.message)
             except TimeoutError:
@@ -191,13 +236,17 @@ class PatternIndex:
                     record=found.record,
                     in_traceback=found.in_traceback,
                 )
-                yield hit, is_signal
+                yield hit, use
 
 
-def _patterns(rules: Sequence[Rule]) -> tuple[tuple[Pattern, bool], ...]:
+def _patterns(rules: Sequence[Rule]) -> tuple[tuple[Pattern, Use], ...]:
     facts = [*line_patterns(), *(change.pattern for change in changes())]
     signals = [signal.pattern for rule in rules for signal in rule.signals]
-    return (*((pattern, False) for pattern in facts), *((pattern, True) for pattern in signals))
+    return (
+        *((pattern, Use.FACT) for pattern in facts),
+        *((pattern, Use.SIGNAL) for pattern in signals),
+        *((entry.pattern, Use.NOISE) for entry in noise()),
+    )
 
 
 def _chosen_run(read: ReadLogs, asked: int | None) -> int:

@@ -17,6 +17,7 @@ from advisor.facts.moe import MoeCollector
 from advisor.facts.serving import ServingCollector
 from advisor.facts.signals import SignalCollector
 from advisor.facts.startup import StartupCollector
+from advisor.facts.unrecognised import UnrecognisedCollector
 from advisor.sources.records import Evidence, Record, parse_time
 from advisor.sources.serving_lines import ServingBlock
 
@@ -45,6 +46,7 @@ class RunCollector:
     failure: FailureCollector = field(default_factory=FailureCollector)
     serving: ServingCollector = field(default_factory=ServingCollector)
     signals: SignalCollector = field(default_factory=SignalCollector)
+    unrecognised: UnrecognisedCollector = field(default_factory=UnrecognisedCollector)
     hits: int = 0
     nodes: set[int] = field(default_factory=set)
     _ranks: dict[str, None] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from advisor.facts.arguments import dumped_node
 from advisor.facts.hits import SERVING_KEYS, Hit
 from advisor.facts.run import RunCollector
+from advisor.facts.unrecognised import UNRECOGNISED_KEY
 from advisor.knowledge.environment import Environment
 from advisor.sources.records import Record
 from advisor.sources.serving_lines import ServingBlock
@@ -38,6 +39,10 @@ class RunSplitter:
             return
         self._release(self._current())
         self._feed(self._current(), hit, is_signal=is_signal)
+
+    def take_unrecognised(self, record: Record) -> None:
+        """Give a warning or error that nothing knows to its run."""
+        self.take(Hit(key=UNRECOGNISED_KEY, values={}, record=record), is_signal=False)
 
     def take_traceback(self, record: Record) -> None:
         """Give a whole traceback to the current run."""
@@ -104,7 +109,9 @@ class RunSplitter:
 
     @staticmethod
     def _feed(run: RunCollector, hit: Hit, *, is_signal: bool) -> None:
-        if is_signal:
+        if hit.key == UNRECOGNISED_KEY:
+            run.unrecognised.take(hit.record)
+        elif is_signal:
             run.take_signal(hit)
         else:
             run.take(hit)
