@@ -91,6 +91,15 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """A finding that the gate lets pass: which file or option says so, and why."""
+
+    finding: Finding
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAction:
     """An action of the plan with the finding that calls for it."""
 
@@ -106,6 +115,7 @@ class Verdicts:
     findings: tuple[Finding, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     quiet: tuple[str, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
 
 
 def order(findings: list[Finding]) -> tuple[Finding, ...]:

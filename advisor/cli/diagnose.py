@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
+from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
 from advisor.cli.reporting import ReportOptions, report_options
 from advisor.diagnosis import Request, diagnose_logs
 from advisor.errors import InputError
 from advisor.facts.launch import parse_launch
 from advisor.facts.literals import Value
-from advisor.findings import Severity
 from advisor.knowledge.environment import Environment, parse_environment
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
 
-_NEVER = "never"
+_FAIL_ON = "error"
 _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o ticket.md"
 
 
@@ -35,13 +35,7 @@ _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o
     type=click.Path(path_type=Path),
     help="What `advisor probe` wrote on the server's machine.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", _NEVER]),
-    default="error",
-    show_default=True,
-    help="Exit 1 where a finding is at or above this level.",
-)
+@fail_on_option(_FAIL_ON)
 @click.option(
     "--rules",
     "rule_folders",
@@ -56,13 +50,14 @@ _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o
     help="Judge this run of a log that holds several (1 is the first; default: the last).",
 )
 @click.option("--no-redact", is_flag=True, help="Keep secrets in the report.")
+@gate_options
 @report_options
 def diagnose_command(
     *,
     logs: tuple[str, ...],
     launch: str | None,
     env_file: Path | None,
-    fail_on: str,
+    fail_on: str | None,
     rule_folders: tuple[Path, ...],
     run_number: int | None,
     no_redact: bool,
@@ -81,11 +76,13 @@ def diagnose_command(
         rules=load_rules(rule_folders),
         environment=_environment(env_file),
         requested_args=_requested(launch),
-        fail_on=None if fail_on == _NEVER else Severity(fail_on),
+        fail_on=threshold(fail_on, _FAIL_ON),
         redact=not no_redact,
         run_number=run_number,
     )
-    report = diagnose_logs(request)
+    report = gated(
+        diagnose_logs(request), options, fail_on=fail_on, rules=(rule.id for rule in request.rules)
+    )
     reports.write(report)
     return report.exit_code
 

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
 from advisor.cli.reporting import ReportOptions, report_options
 from advisor.errors import ConfigError, InputError
-from advisor.findings import Severity
 
 if TYPE_CHECKING:
+    from advisor.diagnosis import Report
     from advisor.knowledge.environment import Environment
     from advisor.preflight.inputs.command import ServerCommand
     from advisor.preflight.model_config import ModelConfig
 
-_NEVER = "never"
+_FAIL_ON = "warning"
 
 
-@click.command(
-    name="preflight",
-    context_settings={"ignore_unknown_options": False},
-)
+@click.command(name="preflight")
 @click.argument("launch", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
 @click.option("--gpu", metavar="NAME[:COUNT]", help="The GPUs of one node, such as 'H200:8'.")
 @click.option(
@@ -40,14 +38,9 @@ _NEVER = "never"
     help="The model's config.json, or its folder.",
 )
 @click.option("--server", metavar="NAME", help="Judge this server of a file that starts several.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", _NEVER]),
-    default="warning",
-    show_default=True,
-    help="Exit 1 where a finding is at or above this level.",
-)
+@fail_on_option(_FAIL_ON)
 @click.option("--no-redact", is_flag=True, help="Keep secrets in the report.")
+@gate_options
 @report_options
 def preflight_command(
     *,
@@ -58,7 +51,7 @@ def preflight_command(
     triton: str | None,
     model_config: Path | None,
     server: str | None,
-    fail_on: str,
+    fail_on: str | None,
     no_redact: bool,
     **options: object,
 ) -> int:
@@ -90,10 +83,11 @@ def preflight_command(
     judged = [(command, target_of(command, given)) for command in commands]
     report = preflight(
         judged,
-        fail_on=None if fail_on == _NEVER else Severity(fail_on),
+        fail_on=threshold(fail_on, _FAIL_ON),
         redact=not no_redact,
     )
-    reports.write(report)
+    report = gated(report, options, fail_on=fail_on)
+    reports.named(_category(report, server)).write(report)
     return report.exit_code
 
 
@@ -126,6 +120,19 @@ def _commands(launch: tuple[str, ...], server: str | None) -> list[ServerCommand
             click.echo(f"advisor: --config: {unread}; its options are not judged", err=True)
         commands.append(merged)
     return commands
+
+
+def _category(report: Report, server: str | None) -> str | None:
+    """Name the uploads of a server: a command line by its model, one of several by its own name."""
+    from advisor.preflight.inputs.command import COMMAND_LINE
+
+    names = [source.name for source in report.sources]
+    if server is not None:
+        return f"advisor/{names[0]}/{server}"
+    if names == [COMMAND_LINE]:
+        served = (report.run.requested_args or {}).get("served_model_name") or report.run.model
+        return f"advisor/{served or 'launch'}"
+    return None
 
 
 def _environment(path: Path | None) -> Environment | None:

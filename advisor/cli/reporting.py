@@ -96,6 +96,12 @@ class ReportOptions:
                 raise ConfigError(f"{path}: two reports would be written to this file")
         return cls(form=str(options["form"]), output=output, outputs=pairs, style=style)
 
+    def named(self, category: str | None) -> ReportOptions:
+        """Return the options with a category where the user gave none."""
+        if self.style.category is not None or category is None:
+            return self
+        return replace(self, style=replace(self.style, category=category))
+
     def write(self, report: Report) -> None:
         """Write the further reports, then print or write the main one.
 

@@ -60,6 +60,7 @@ def document(report: Report) -> dict[str, object]:
         "facts": _facts(report.run),
         "findings": _findings(report),
         "skipped": [{"rule": item.rule, "reason": item.reason} for item in report.verdicts.skipped],
+        **_suppressed(report),
         "plan": [
             {"rule": item.rule, "severity": item.severity.value, **_action(item.action)}
             for item in report.plan
@@ -67,6 +68,17 @@ def document(report: Report) -> dict[str, object]:
         "fail_on": "never" if report.fail_on is None else report.fail_on.value,
         "exit_code": report.exit_code,
     }
+
+
+def _suppressed(report: Report) -> dict[str, object]:
+    """Return what the gate lets pass, if anything."""
+    items = report.verdicts.suppressed
+    marks = fingerprints(item.finding for item in items)
+    rows = [
+        {"by": item.by, "reason": item.reason, "finding": _finding(item.finding, mark)}
+        for item, mark in zip(items, marks, strict=True)
+    ]
+    return {"suppressed": rows} if rows else {}
 
 
 def _facts(run: RunFacts) -> dict[str, object]:

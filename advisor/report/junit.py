@@ -17,7 +17,7 @@ from advisor.report.style import Style
 def render(report: Report, style: Style) -> str:
     """Return the XML document."""
     cases = sorted(
-        [*_judged(report, style), *_passed(report), *_skipped(report)],
+        [*_judged(report, style), *_accepted(report), *_passed(report), *_skipped(report)],
         key=lambda case: case.attrib["name"],
     )
     failures = sum(case.find("failure") is not None for case in cases)
@@ -64,6 +64,19 @@ def _fails(finding: Finding, threshold: Severity | None) -> bool:
 
 def _passed(report: Report) -> list[ET.Element]:
     return [_case(rule) for rule in report.verdicts.quiet]
+
+
+def _accepted(report: Report) -> list[ET.Element]:
+    """Pass the rules whose findings are all accepted, and say by what."""
+    open_ones = {finding.rule for finding in report.verdicts.findings}
+    cases: dict[str, ET.Element] = {}
+    for item in report.verdicts.suppressed:
+        rule = item.finding.rule
+        if rule in open_ones:
+            continue
+        node = ET.SubElement(cases.setdefault(rule, _case(rule)), "system-out")
+        node.text = f"accepted by {item.by}: {item.reason}\n{item.finding.title}"
+    return list(cases.values())
 
 
 def _skipped(report: Report) -> list[ET.Element]:

@@ -208,6 +208,9 @@ def limits(report: Report) -> tuple[str, ...]:
     if explained:
         verb = "is" if explained == 1 else "are"
         result.append(f"{counted(explained, 'further finding')} {verb} explained by those above.")
+    if accepted := len(report.verdicts.suppressed):
+        named = ", ".join(sorted({item.by for item in report.verdicts.suppressed}))
+        result.append(f"{counted(accepted, 'finding')} accepted by {named}.")
     if unread := sum(source.unread for source in report.sources):
         result.append(f"{counted(unread, 'line')} took too long to read and were passed over.")
     if report.run.log.secrets:

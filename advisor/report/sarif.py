@@ -37,7 +37,8 @@ def render(report: Report, style: Style) -> str:
 
 
 def _run(report: Report, style: Style) -> _Node:
-    findings = report.verdicts.findings
+    accepted = report.verdicts.suppressed
+    findings = (*report.verdicts.findings, *(item.finding for item in accepted))
     described = {finding.rule: finding for finding in reversed(findings)}
     order = sorted(described)
     marks = fingerprints(findings)
@@ -53,11 +54,25 @@ def _run(report: Report, style: Style) -> _Node:
         "automationDetails": {"id": _category(report, style)},
         "invocations": [_invocation(report.verdicts.skipped, report.exit_code)],
         "results": [
-            _result(finding, order.index(finding.rule), mark, report, style)
-            for finding, mark in zip(findings, marks, strict=True)
+            _result(finding, order.index(finding.rule), mark, report, style) | suppression
+            for finding, mark, suppression in zip(
+                findings, marks, _suppressions(report), strict=True
+            )
         ],
         "columnKind": "unicodeCodePoints",
     }
+
+
+def _suppressions(report: Report) -> list[_Node]:
+    """Return what each result, accepted ones last, says of its acceptance."""
+    accepted: list[_Node] = [
+        {"suppressions": [{"kind": "external", "justification": f"{item.reason} ({item.by})"}]}
+        for item in report.verdicts.suppressed
+    ]
+    open_ones: list[_Node] = [{"suppressions": []} if accepted else {}] * len(
+        report.verdicts.findings
+    )
+    return [*open_ones, *accepted]
 
 
 def _category(report: Report, style: Style) -> str:
