@@ -66,6 +66,7 @@ def schema() -> _Schema:
         _define(record, definitions)
     action = _properties(definitions["Action"])
     plan = _object({"rule": _TEXT, "severity": _words(Severity), **action})
+    suppressed = _object({"by": _TEXT, "reason": _TEXT, "finding": _reference("Finding")})
     document = _object(
         {
             "schema_version": {"const": SCHEMA_VERSION},
@@ -80,10 +81,12 @@ def schema() -> _Schema:
             "facts": _reference("Facts"),
             "findings": _list(_reference("Finding")),
             "skipped": _list(_object({"rule": _TEXT, "reason": _TEXT})),
+            "suppressed": _list(suppressed),
             "plan": _list(plan),
             "fail_on": {"enum": [*(item.value for item in Severity), "never"]},
             "exit_code": {"enum": [0, 1]},
-        }
+        },
+        optional=("suppressed",),
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -187,9 +190,12 @@ def _object(
     properties: Mapping[str, object],
     *,
     required: Sequence[str] | None = None,
+    optional: Sequence[str] = (),
     description: str = "",
 ) -> _Schema:
-    named = list(properties) if required is None else list(required)
+    named = [
+        name for name in (properties if required is None else required) if name not in optional
+    ]
     return {
         **({"description": description} if description else {}),
         "type": "object",
