@@ -181,7 +181,12 @@ class Replica:
                 load.eager += 1
             if waits:
                 load.queued += 1
-            load.trend.add(rate, held)
+            trend = load.trend
+            trend.count += 1
+            trend.total += rate
+            trend.tokens += held
+            if trend.count >= trend.size:
+                trend.close()
 
     def _load(self, running: bytes) -> Load:
         """Return the load of a number of running requests; beyond a bound the last one is used."""
@@ -199,7 +204,7 @@ class Replica:
         new, cached = whole_numbers(columns["new_token"]), whole_numbers(columns["cached_token"])
         self.new_tokens += sum(new)
         self.cached_tokens += sum(cached)
-        empty = sum(map(operator.not_, map(operator.or_, new, cached)))
+        empty = sum(map(operator.not_, map(operator.or_, new, cached))) if 0 in new else 0
         self.reused += sum(map(operator.ge, cached, new)) - empty
         cold = list(map(operator.ge, new, map(_COLD_FACTOR.__mul__, cached)))
         self.cold += sum(cold) - empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,19 +31,15 @@ class Distribution:
         """Take the printed values of some lines; None where the lines have no such field."""
         if not column:
             return
-        for text, times in Counter(column).items():
-            try:
-                value = float(text)
-            except ValueError:
-                continue
-            if not isfinite(value):
-                continue
-            self.count += times
-            self.total += value * times
-            if self.maximum is None or value > self.maximum:
-                self.maximum = value
-            if value >= FULL_USAGE_RATIO:
-                self.full += times
+        counts = Counter(column)
+        pairs = [(value, n) for text, n in counts.items() if (value := _value(text)) is not None]
+        if not pairs:
+            return
+        self.count += sum(n for _, n in pairs)
+        self.total += sum(value * n for value, n in pairs)
+        self.full += sum(n for value, n in pairs if value >= FULL_USAGE_RATIO)
+        most = max(pairs)[0]
+        self.maximum = most if self.maximum is None else max(self.maximum, most)
 
     def merge(self, other: Distribution) -> None:
         """Take what another one has seen."""
@@ -68,15 +65,8 @@ class Trend:
     tokens: int = 0
     bins: list[tuple[float, float]] = field(default_factory=list)
 
-    def add(self, value: float, tokens: int) -> None:
-        """Take the value of one line and its number of cached tokens."""
-        self.count += 1
-        self.total += value
-        self.tokens += tokens
-        if self.count >= self.size:
-            self._close()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the current bin; whoever adds to `count`, `total` and `tokens` calls it in time."""
         self.bins.append((self.total / self.count, self.tokens / self.count))
         self.count, self.total, self.tokens = 0, 0.0, 0
         if len(self.bins) > _MOST_TREND_BINS:
@@ -138,6 +128,16 @@ def numbers(column: Sequence[bytes]) -> list[float]:
         return list(map(float, column))
     except ValueError:
         return [_number(text) for text in column]
+
+
+@functools.lru_cache(maxsize=MOST_KEYS)
+def _value(text: bytes) -> float | None:
+    """Read one of the values that repeat; None for what is no finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
 
 
 def _number(text: bytes) -> float:

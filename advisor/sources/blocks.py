@@ -7,7 +7,7 @@ from typing import IO
 
 from advisor.sources.wrappers import Envelope, decoder, detect_envelope
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 17
 LONGEST_LINE_BYTES = 1 << 20
 _SAMPLED_LINES = 50
 
@@ -22,14 +22,15 @@ def read_blocks(stream: IO[bytes]) -> Iterator[bytes]:
             if cut < 0:
                 continue
             chunk, dropping = chunk[cut + 1 :], False
-        data = held + chunk
-        cut = data.rfind(b"\n") + 1
-        held = data[cut:]
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((held, memoryview(chunk)[:cut]))
+            held = chunk[cut:]
+        else:
+            held += chunk
         if len(held) > LONGEST_LINE_BYTES:
-            yield data[:cut] + held[:LONGEST_LINE_BYTES] + b"\n"
+            yield held[:LONGEST_LINE_BYTES] + b"\n"
             held, dropping = b"", True
-        elif cut:
-            yield data[:cut]
     if held:
         yield held + b"\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,8 @@ from advisor.sources.wrappers import peel
 
 TRACEBACK_HEAD = "Traceback (most recent call last)"
 _LONGEST_TRACEBACK_LINES = 400
+_TAIL_BYTES = 1 << 14
+_KEPT_TAILS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +85,14 @@ class LogReader:
             if literal in scanner.literals
         )
         self._open: _OpenTraceback | None = None
+        self._tails: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_TAILS)
 
     def __iter__(self) -> Iterator[Found | ServingBlock]:
         with open_log(self._log) as stream:
             for block in decode_blocks(read_blocks(stream)):
                 yield from self._read_block(block)
         yield from self._close_traceback()
+        self.statistics.last = self._find_last()
 
     def _read_block(self, block: bytes) -> Iterator[Found | ServingBlock]:
         position = 0
@@ -99,7 +104,7 @@ class LogReader:
             number += 1
         self.statistics.lines = yield from self._read_between(block, position, number, len(block))
         self.statistics.bytes_ += len(block)
-        self._remember_last(block)
+        self._tails.append((self.statistics.lines, block[-_TAIL_BYTES:]))
 
     def _read_between(
         self, block: bytes, position: int, number: int, stop: int
@@ -196,12 +201,11 @@ class LogReader:
         names = self._scanner.literals
         return tuple(index for index in known if names[index] in text)
 
-    def _remember_last(self, block: bytes) -> None:
-        """Keep the last record of the block that carries a time: where the log stops."""
-        tail = block[-(1 << 14) :].decode("utf-8", "replace")
-        for piece in reversed(tail.replace("\r", "\n").split("\n")):
-            text = peel(piece)
-            if starts_record(text):
-                number = self.statistics.lines
-                self.statistics.last = parse_record(text, source=self._log.name, line=number)
-                return
+    def _find_last(self) -> Record | None:
+        """Find the last record that carries a time: where the log stops."""
+        for number, tail in reversed(self._tails):
+            for piece in reversed(tail.decode("utf-8", "replace").replace("\r", "\n").split("\n")):
+                text = peel(piece)
+                if starts_record(text):
+                    return parse_record(text, source=self._log.name, line=number)
+        return None

@@ -8,6 +8,7 @@ from 0.4.6.post5 to 0.5.23 has its own fields; unknown ones are passed over.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,9 @@ DECODE_LITERAL = b"Decode batch"
 PREFILL_LITERAL = b"Prefill batch"
 SERVING_LITERALS = (DECODE_LITERAL.decode(), PREFILL_LITERAL.decode())
 
-_COMMON_LITERAL = b" batch"
 _LEARNING_BYTES = 1 << 13
-_MOST_SHAPES = 24
+_MOST_SHAPES = 16
+_TIME_WIDTH = len("26-03-04 05:06:07")
 
 
 class ServingKind(StrEnum):
@@ -78,6 +79,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _ITERATION = re.compile(rb"\d+")
+_TIME = operator.itemgetter(0)
 _NUMBER = re.compile(rb"[0-9.]+")
 
 
@@ -110,15 +112,14 @@ class ServingBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
+    """One form of line. Its pattern gives a row of empty groups for lines of other forms."""
+
     kind: ServingKind
     names: tuple[str, ...]
     pattern: re.Pattern[bytes]
 
-    def read(self, text: bytes) -> Iterator[ServingLines]:
-        """Yield the lines of each rank."""
-        rows = self.pattern.findall(text)
-        if not rows:
-            return
+    def read(self, rows: Sequence[tuple[bytes, ...]]) -> Iterator[ServingLines]:
+        """Yield the lines of each rank; every row must be of this form."""
         times, ranks, *columns = zip(*rows, strict=True)
         if len(set(ranks)) == 1:
             yield self._lines(ranks[0], times, columns)
@@ -142,34 +143,69 @@ class _Shape:
 
 
 @dataclass(slots=True)
-class ServingParser:
-    """Reads plain serving lines; shapes are learned from small pieces of text only."""
+class _Forms:
+    """The known forms of one kind of line, the most usual first."""
 
-    _shapes: dict[bytes, _Shape] = field(default_factory=dict)
+    literal: bytes
+    shapes: list[_Shape] = field(default_factory=list)
+
+    def read(self, text: bytes) -> list[ServingLines] | None:
+        """Read every line of the kind; None if one of them has no known form."""
+        if not self.shapes:
+            return None if self.literal in text else []
+        found: list[ServingLines] = []
+        open_lines: int | None = None
+        for shape in self.shapes:
+            rows = shape.pattern.findall(text)
+            open_lines = len(rows) if open_lines is None else open_lines
+            if not all(map(_TIME, rows)):
+                rows = [row for row in rows if row[0]]
+            if rows:
+                found.extend(shape.read(rows))
+                open_lines -= len(rows)
+            if not open_lines:
+                return found
+        return None
+
+
+@dataclass(slots=True)
+class ServingParser:
+    """Reads plain serving lines; forms are learned from small pieces of text only."""
+
+    _forms: Mapping[ServingKind, _Forms] = field(
+        default_factory=lambda: {
+            ServingKind.DECODE: _Forms(literal=DECODE_LITERAL),
+            ServingKind.PREFILL: _Forms(literal=PREFILL_LITERAL),
+        }
+    )
 
     def parse(self, text: bytes) -> tuple[ServingLines, ...] | None:
         """Read every serving line of a text of whole lines; None if one of them is not plain."""
         lines = self._read(text)
-        if _is_complete(text, lines):
+        if lines is not None or not is_small(text) or not self._learn(text):
             return lines
-        if len(text) > _LEARNING_BYTES or not self._learn(text):
-            return None
-        lines = self._read(text)
-        return lines if _is_complete(text, lines) else None
+        return self._read(text)
 
-    def _read(self, text: bytes) -> tuple[ServingLines, ...]:
-        return tuple(lines for shape in self._shapes.values() for lines in shape.read(text))
+    def _read(self, text: bytes) -> tuple[ServingLines, ...] | None:
+        found: list[ServingLines] = []
+        for forms in self._forms.values():
+            lines = forms.read(text)
+            if lines is None:
+                return None
+            found.extend(lines)
+        return tuple(found)
 
     def _learn(self, text: bytes) -> bool:
-        """Learn the shapes of the text's lines; whether there was a new one."""
-        before = len(self._shapes)
+        """Learn the forms of the text's lines; whether there was a new one."""
+        learned = False
         for match in _LINE.finditer(text):
-            if len(self._shapes) >= _MOST_SHAPES:
-                break
             shape = _shape(match)
-            if shape is not None:
-                self._shapes.setdefault(shape.pattern.pattern, shape)
-        return len(self._shapes) > before
+            shapes = self._forms[shape.kind].shapes if shape is not None else []
+            if shape is None or shape in shapes or len(shapes) >= _MOST_SHAPES:
+                continue
+            shapes.append(shape)
+            learned = True
+        return learned
 
 
 def pieces(text: bytes) -> Iterator[bytes]:
@@ -187,28 +223,20 @@ def is_small(text: bytes) -> bool:
     return len(text) <= _LEARNING_BYTES
 
 
-def _is_complete(text: bytes, lines: tuple[ServingLines, ...]) -> bool:
-    found = sum(map(len, lines))
-    if text.count(_COMMON_LITERAL) == found:
-        return True
-    return text.count(DECODE_LITERAL) + text.count(PREFILL_LITERAL) == found
-
-
 def _shape(match: re.Match[bytes]) -> _Shape | None:
     """Make the expression that reads lines like this one; None if it lacks a field."""
     kind = ServingKind(match["kind"].decode().lower())
     names, fields = _fields(kind, match["fields"])
     if not _REQUIRED[kind] <= set(names) or len(set(names)) != len(names):
         return None
-    label = rb"\] " + match["kind"] + rb" batch"
-    time_width = 17 + len(match["fraction"] or b"")
-    prefix = rb"(?<=^\[(20[-0-9 :.,]{%d})([ A-Z_0-9]{%d})%s)" % (
-        time_width,
+    label = match["kind"] + rb" batch"
+    prefix = rb"(?<=^\[(20[-0-9 :.,]{%d})([ A-Z_0-9]{%d})\] %s)" % (
+        _TIME_WIDTH + len(match["fraction"] or b""),
         len(match["ranks"]),
         label,
     )
     separator = rb"\d+".join(re.escape(part) for part in _ITERATION.split(match["separator"]))
-    expression = label + prefix + separator + fields + rb"\n"
+    expression = label + rb"(?:" + prefix + separator + fields + rb"|)"
     return _Shape(
         kind=kind,
         names=names,
@@ -219,7 +247,7 @@ def _shape(match: re.Match[bytes]) -> _Shape | None:
 def _fields(kind: ServingKind, text: bytes) -> tuple[tuple[str, ...], bytes]:
     """Return the names of the fields to read, in order, and the expression of all fields.
 
-    What follows the last of them is not looked at.
+    What follows the last of them is not looked at: a second record there is met by the search.
     """
     names: list[str] = []
     parts: list[bytes] = []
@@ -232,9 +260,9 @@ def _fields(kind: ServingKind, text: bytes) -> tuple[tuple[str, ...], bytes]:
             parts.append(re.escape(label) + b": " + group)
             read = len(parts)
         else:
-            skipped = rb"[0-9.]*" if _NUMBER.fullmatch(value) else rb"[^,\n]*"
+            skipped = rb"[0-9.]*" if _NUMBER.fullmatch(value) else rb"[^,\n]{0,80}"
             parts.append(re.escape(label + colon) + skipped)
-    return tuple(names), b", ".join(parts[:read]) + rb".*"
+    return tuple(names), b", ".join(parts[:read])
 
 
 def _value(value: bytes) -> bytes | None:
