@@ -15,6 +15,7 @@ from advisor.rules.wording import plain, render
 from advisor.sources.records import Evidence
 
 _SHOWN_EVIDENCE = 8
+_DIVERGENT_TEXT = 90
 _ARGUMENTS = "args."
 
 
@@ -246,11 +247,11 @@ def _with_divergence(run: RunFacts, rules: Iterable[Rule]) -> RunFacts:
     """Note the messages that each rank should print but only some did."""
     tensor_ranks = frozenset(rank for rank in run.ranks if "TP" in rank)
     found = [
-        f"{rule.id} ({', '.join(hit.evidence.ranks)})"
+        f"{hit.evidence.text[:_DIVERGENT_TEXT]!r} ({', '.join(hit.evidence.ranks)})"
         for rule in rules
         for signal in rule.signals
         if signal.every_rank
         for hit in run.signals.get(f"{rule.id}/{signal.name}", ())
         if hit.evidence.ranks and tensor_ranks - frozenset(hit.evidence.ranks)
     ]
-    return replace(run, log=replace(run.log, divergent=tuple(found))) if found else run
+    return replace(run, log=replace(run.log, divergent=tuple(dict.fromkeys(found)))) if found else run
