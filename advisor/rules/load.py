@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.errors import InputError, RuleError
 from advisor.resources import bundled
+from advisor.rules.cache import RuleFile, cache_key, load, store
 from advisor.rules.model import Rule
 from advisor.rules.parse import parse_rule
 from advisor.rules.wording import groups, template_problems
@@ -45,10 +46,10 @@ def read_folder(folder: Path) -> tuple[Rule, ...]:
         InputError: If there is no such folder, or no rule in it.
     """
     if folder.is_file():
-        rule, problems = _read_file(folder, str(folder), folder.parent.name)
-        if rule is None or problems:
-            raise RuleError(problems)
-        return (rule,)
+        read = _rule_file(folder, str(folder), folder.parent.name)
+        if isinstance(read, str):
+            raise RuleError([read])
+        return _parsed([read], [])
     if not folder.is_dir():
         raise InputError(f"{folder}: no such rule folder")
     rules = _read(folder, str(folder))
@@ -58,15 +59,33 @@ def read_folder(folder: Path) -> tuple[Rule, ...]:
 
 
 def _read(root: Traversable, name: str) -> tuple[Rule, ...]:
-    rules: dict[str, Rule] = {}
+    rule_files: list[RuleFile] = []
     problems: list[str] = []
     for path, place, family in _rule_files(root, name):
-        rule, found = _read_file(path, place, family)
+        read = _rule_file(path, place, family)
+        if isinstance(read, RuleFile):
+            rule_files.append(read)
+        else:
+            problems.append(read)
+    key = cache_key(rule_files)
+    cached = None if problems else load(key)
+    if cached is not None:
+        return cached
+    rules = _parsed(rule_files, problems)
+    store(key, rules)
+    return rules
+
+
+def _parsed(rule_files: Iterable[RuleFile], problems: list[str]) -> tuple[Rule, ...]:
+    """Parse rule files; raises what is wrong with any, after the problems that are known."""
+    rules: dict[str, Rule] = {}
+    for file in rule_files:
+        rule, found = parse_rule(file.text, file=file.place, family=file.family, stem=file.stem)
         problems.extend(found)
         if rule is None:
             continue
         if rule.id in rules:
-            problems.append(f"{place}:1: id {rule.id!r} is also in {rules[rule.id].origin}")
+            problems.append(f"{file.place}:1: id {rule.id!r} is also in {rules[rule.id].origin}")
         rules[rule.id] = rule
     if problems:
         raise RuleError(problems)
@@ -83,13 +102,14 @@ def _rule_files(root: Traversable, name: str) -> Iterator[tuple[Traversable, str
             yield entry, place, name.rsplit("/", 1)[-1]
 
 
-def _read_file(path: Traversable, place: str, family: str) -> tuple[Rule | None, list[str]]:
+def _rule_file(path: Traversable, place: str, family: str) -> RuleFile | str:
+    """Return a file's text, or the problem with it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return None, [f"{place}:1: cannot be read: {error}"]
+        return f"{place}:1: cannot be read: {error}"
     stem = path.name.removesuffix(_SUFFIX)
-    return parse_rule(text, file=place, family=family, stem=stem)
+    return RuleFile(place=place, family=family, stem=stem, text=text)
 
 
 def check_rules(rules: Iterable[Rule], known_ids: Iterable[str]) -> list[str]:
