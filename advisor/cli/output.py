@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
-
-import click
 
 from advisor.errors import InputError
 
@@ -15,9 +14,9 @@ def emit(text: str, output: Path | None) -> None:
     """Print a result, or write it to a file so that no half-written one is ever seen."""
     if output is None:
         # As bytes: the formats are UTF-8 whatever the locale, and carry colours where wanted.
-        stream = click.get_binary_stream("stdout")
-        stream.write(text.encode("utf-8", "replace"))
-        stream.flush()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
     else:
         write_atomically(output, text)
 
