@@ -144,7 +144,11 @@ def read_logs(request: Request) -> ReadLogs:
     statistics: list[LogStatistics] = []
     for log in request.logs:
         reader = LogReader(
-            log, index.scanner, redactor, serving_blocks=not index.has_serving_signals
+            log,
+            index.scanner,
+            redactor,
+            serving_blocks=not index.has_serving_signals,
+            hints=index.alarms,
         )
         for found in reader:
             if isinstance(found, ServingBlock):
@@ -192,7 +196,7 @@ class PatternIndex:
     patterns: Sequence[tuple[Pattern, Use]]
     scanner: Scanner = field(init=False)
     _by_literal: list[list[int]] = field(init=False)
-    _alarms: frozenset[int] = field(init=False)
+    alarms: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         owners: dict[str, list[int]] = {TRACEBACK_HEAD: []}
@@ -202,7 +206,7 @@ class PatternIndex:
         for word in ALARM_LITERALS:
             owners.setdefault(word, [])
         self.scanner = Scanner(tuple(owners))
-        self._alarms = frozenset(n for n, text in enumerate(owners) if text in _ALARMS)
+        self.alarms = frozenset(n for n, text in enumerate(owners) if text in _ALARMS)
         self._by_literal = list(owners.values())
 
     @property
@@ -215,7 +219,7 @@ class PatternIndex:
 
     def is_alarm(self, found: Found) -> bool:
         """Whether a record is a warning or an error by its level or words."""
-        if found.in_traceback or self._alarms.isdisjoint(found.literals):
+        if found.in_traceback or self.alarms.isdisjoint(found.literals):
             return False
         return sounds_alarming(found.record)
 

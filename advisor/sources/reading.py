@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,9 @@ from advisor.sources.wrappers import peel
 
 TRACEBACK_HEAD = "Traceback (most recent call last)"
 _LONGEST_TRACEBACK_LINES = 400
+_MOST_HINTED_LINES = 20_000
+_HEAD_BYTES = 300
+_REQUEST_LOG = re.compile(rb'(?:Receive|Receive OpenAI|Finish): obj=|"event": "request\.')
 _TAIL_BYTES = 1 << 14
 _KEPT_TAILS = 8
 
@@ -68,10 +72,17 @@ class LogReader:
 
     With `serving_blocks`, plain Prefill and Decode lines come as whole blocks, in their place
     between the records; only those that are torn, wrapped or hold other literals are records.
+    Of the lines that hold nothing but `hints` only the first many are read, request logs not at all.
     """
 
     def __init__(
-        self, log: LogInput, scanner: Scanner, redactor: Redactor, *, serving_blocks: bool = True
+        self,
+        log: LogInput,
+        scanner: Scanner,
+        redactor: Redactor,
+        *,
+        serving_blocks: bool = True,
+        hints: frozenset[int] = frozenset(),
     ) -> None:
         self.statistics = LogStatistics(name=log.name)
         self._redactor = redactor
@@ -84,6 +95,8 @@ class LogReader:
             for literal in SERVING_LITERALS
             if literal in scanner.literals
         )
+        self._hints = hints
+        self._hinted_lines = 0
         self._open: _OpenTraceback | None = None
         self._tails: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_TAILS)
 
@@ -98,6 +111,8 @@ class LogReader:
         position = 0
         number = self.statistics.lines
         for candidate in self._others.candidates(block):
+            if self._is_passed_over(block, candidate):
+                continue
             number = yield from self._read_between(block, position, number, candidate.start)
             yield from self._read_candidate(block, candidate, number + 1)
             position = min(candidate.end + 1, len(block))
@@ -105,6 +120,15 @@ class LogReader:
         self.statistics.lines = yield from self._read_between(block, position, number, len(block))
         self.statistics.bytes_ += len(block)
         self._tails.append((self.statistics.lines, block[-_TAIL_BYTES:]))
+
+    def _is_passed_over(self, block: bytes, candidate: Candidate) -> bool:
+        """Whether a line holds hints only, and is a request log or one of too many."""
+        if not self._hints.issuperset(candidate.literals):
+            return False
+        if _REQUEST_LOG.search(block, candidate.start, candidate.start + _HEAD_BYTES):
+            return True
+        self._hinted_lines += 1
+        return self._hinted_lines > _MOST_HINTED_LINES
 
     def _read_between(
         self, block: bytes, position: int, number: int, stop: int
@@ -168,7 +192,7 @@ class LogReader:
                 self._open = _OpenTraceback(head=record)
             else:
                 self._open.body.append(record.message)
-        elif self._open is not None:
+        elif self._open is not None and len(self._open.body) < _LONGEST_TRACEBACK_LINES:
             self._open.body.append(record.message)
             record = replace(record, time=self._open.head.time, ranks=self._open.head.ranks)
         if literals:
