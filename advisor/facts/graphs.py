@@ -77,15 +77,20 @@ class GraphCollector:
         return self._captures.setdefault(kind, _Capture())
 
     def _capture(self, hit: Hit) -> _Capture:
-        words = f"{hit.values.get('what', '')} {hit.values.get('role', '')}"
-        if "draft" in words:
-            return self._kind(_DRAFT)
-        is_prefill = (
-            hit.key == "graph-piecewise-begin"
-            or "piecewise" in words
-            or hit.values.get("phase") in {"prefill", "extend"}
-        )
-        return self._kind(_PREFILL if is_prefill else _DECODE)
+        return self._kind(graph_kind(hit))
+
+
+def graph_kind(hit: Hit) -> str:
+    """Return what a line about a capture is of: `decode` (or verify), `prefill` or `draft`."""
+    words = f"{hit.values.get('what', '')} {hit.values.get('role', '')}"
+    if "draft" in words:
+        return _DRAFT
+    is_prefill = (
+        hit.key == "graph-piecewise-begin"
+        or "piecewise" in words
+        or hit.values.get("phase") in {"prefill", "extend"}
+    )
+    return _PREFILL if is_prefill else _DECODE
 
 
 def _sizes(hit: Hit) -> tuple[int, ...] | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from advisor.facts.graphs import graph_kind
 from advisor.facts.hits import Hit
 from advisor.facts.model import CapacityFacts, MemoryFacts
+from advisor.facts.rank_memory import Pool, RankMemory, Stage, headroom, total
 from advisor.sources.records import Evidence
 
 _SLOTS_PER_REQUEST = (5, 4, 3)
@@ -23,25 +25,18 @@ _KEYS = frozenset(
         "memory-pool-end",
         "kv-cache-dtype",
         "capacity-line",
+        "torch-distributed-end",
+        "graph-begin-old",
+        "graph-begin-new",
+        "graph-piecewise-begin",
+        "graph-end-old",
+        "graph-end-new",
+        "swa-pool",
+        "swa-pool-split",
+        "kv-budget-reserve",
     }
 )
-
-
-@dataclass(slots=True)
-class RankMemory:
-    """What one rank printed, GiB; `pools` lists the KV pools in order (target first)."""
-
-    before_weights_gib: float | None = None
-    after_weights_gib: float | None = None
-    weights_gib: float | None = None
-    draft_weights_gib: float | None = None
-    after_pools_gib: float | None = None
-    pools: list[tuple[int, float, str | None]] = field(default_factory=list)
-    mamba_slots: int | None = None
-    mamba_state_gib: float | None = None
-    mamba_intermediate_gib: float | None = None
-    model_class: str | None = None
-    loads: int = 0
+_GRAPH_KEYS = frozenset(key for key in _KEYS if key.startswith("graph-"))
 
 
 @dataclass(slots=True)
@@ -50,21 +45,24 @@ class MemoryCollector:
 
     ranks: dict[str, RankMemory] = field(default_factory=dict)
     evidence: dict[str, Evidence] = field(default_factory=dict)
+    reserved_gib: float = 0.0
+    sliding_window: bool = False
     _kv_dtype: str | None = None
     _capacity: CapacityFacts | None = None
 
     def take(self, hit: Hit) -> None:
-        """Note one line about weights, pools or capacity."""
-        if hit.key in _KEYS:
-            self._take_known(hit)
-
-    def _take_known(self, hit: Hit) -> None:
+        """Note one line about weights, pools, graphs or capacity."""
+        if hit.key not in _KEYS:
+            return
         rank = self.ranks.setdefault(hit.record.rank, RankMemory())
+        free = hit.number("avail_mem") or hit.number("avail_first")
+        rank.last_gib = rank.last_gib if free is None else free
+        if hit.key in _GRAPH_KEYS:
+            _take_graph(rank, hit)
+            return
         match hit.key:
             case "load-weight-begin":
-                if rank.loads == 0:
-                    rank.before_weights_gib = hit.number("avail_mem")
-                    self._note("memory.before_weights_gib", hit)
+                self._take_load(rank, hit)
             case "load-weight-end":
                 self._take_weights(rank, hit)
             case "kv-cache-allocated" | "kv-post-capture-size":
@@ -73,14 +71,35 @@ class MemoryCollector:
                 self._take_mamba(rank, hit)
             case "memory-pool-end":
                 rank.after_pools_gib = rank.after_pools_gib or hit.number("avail_mem")
+                rank.stage = Stage.STANDING
                 self._note("memory.after_pools_gib", hit)
-            case "kv-cache-dtype":
-                self._kv_dtype = self._kv_dtype or hit.values.get("dtype")
             case "capacity-line":
                 self._take_capacity(hit)
+            case _:
+                self._take_other(rank, hit)
+
+    def _take_other(self, rank: RankMemory, hit: Hit) -> None:
+        match hit.key:
+            case "kv-cache-dtype":
+                self._kv_dtype = self._kv_dtype or hit.values.get("dtype")
+            case "torch-distributed-end":
+                rank.distributed_gib = rank.distributed_gib or hit.number("mem_usage")
+            case "kv-budget-reserve":
+                self.reserved_gib = hit.number("reserved") or 0.0
+            case _:
+                self.sliding_window = True
+
+    def _take_load(self, rank: RankMemory, hit: Hit) -> None:
+        rank.stage = Stage.WEIGHTS
+        if rank.loads == 0:
+            rank.before_weights_gib = hit.number("avail_mem")
+            self._note("memory.before_weights_gib", hit)
 
     def _take_weights(self, rank: RankMemory, hit: Hit) -> None:
         rank.loads += 1
+        rank.stage = Stage.POOLS
+        if not rank.pools and rank.mamba_ssm_gib is None:
+            rank.before_pools_gib = hit.number("avail_mem")
         if rank.loads == 1:
             rank.weights_gib = hit.number("mem_usage")
             rank.after_weights_gib = hit.number("avail_mem")
@@ -94,15 +113,21 @@ class MemoryCollector:
         if hit.values.get("how") == "VA upper bound":
             return
         sizes = [hit.number(name) for name in ("k_size", "v_size", "kv_size")]
-        gib = sum(size for size in sizes if size is not None)
-        rank.pools.append((hit.integer("tokens") or 0, gib, hit.values.get("dtype")))
+        rank.pools.append(
+            Pool(
+                tokens=hit.integer("tokens") or 0,
+                gib=sum(size for size in sizes if size is not None),
+                dtype=hit.values.get("dtype"),
+                draft=rank.after_pools_gib is not None or "draft" in hit.values,
+            )
+        )
         self._note("memory.kv_gib", hit)
 
     def _take_mamba(self, rank: RankMemory, hit: Hit) -> None:
-        if rank.mamba_state_gib is not None:
+        if rank.mamba_ssm_gib is not None:
             return
         rank.mamba_slots = hit.integer("slots")
-        rank.mamba_state_gib = (hit.number("conv") or 0.0) + (hit.number("ssm") or 0.0)
+        rank.mamba_conv_gib, rank.mamba_ssm_gib = hit.number("conv"), hit.number("ssm")
         inner = [hit.number(name) for name in ("inter_ssm", "inter_conv")]
         rank.mamba_intermediate_gib = sum(size for size in inner if size is not None)
         self._note("memory.mamba_slots", hit)
@@ -125,6 +150,11 @@ class MemoryCollector:
 
     def _note(self, path: str, hit: Hit) -> None:
         self.evidence.setdefault(path, hit.record.evidence())
+
+    @property
+    def tightest(self) -> tuple[str, RankMemory]:
+        """The rank with the least memory left; there must be one."""
+        return min(self.ranks.items(), key=lambda item: headroom(item[1]))
 
     @property
     def model_class(self) -> str | None:
@@ -153,9 +183,8 @@ class MemoryCollector:
             for rank in self.ranks.values()
             if rank.before_weights_gib is not None
         ]
-        name, rank = min(self.ranks.items(), key=lambda item: _headroom(item[1]))
-        tokens, kv_gib, dtype = rank.pools[0] if rank.pools else (None, None, None)
-        mamba = _total(rank.mamba_state_gib, rank.mamba_intermediate_gib)
+        name, rank = self.tightest
+        pool = rank.pools[0] if rank.pools else None
         return MemoryFacts(
             before_weights_gib=min(befores, default=None),
             before_weights_max_gib=max(befores, default=None),
@@ -164,10 +193,11 @@ class MemoryCollector:
             weights_gib=rank.weights_gib,
             draft_weights_gib=rank.draft_weights_gib,
             after_weights_gib=rank.after_weights_gib,
-            kv_gib=kv_gib,
-            kv_tokens=tokens,
-            kv_dtype=dtype or self._kv_dtype,
-            mamba_gib=mamba,
+            draft_kv_gib=rank.pool_gib(draft=True),
+            kv_gib=rank.pool_gib(draft=False),
+            kv_tokens=None if pool is None else pool.tokens,
+            kv_dtype=(None if pool is None else pool.dtype) or self._kv_dtype,
+            mamba_gib=total(rank.mamba_state_gib, rank.mamba_intermediate_gib),
             mamba_slots=rank.mamba_slots,
             mamba_state_gib=rank.mamba_state_gib,
             mamba_intermediate_gib=rank.mamba_intermediate_gib,
@@ -191,14 +221,16 @@ def slots_per_request(slots: int | None, running: int | None) -> int | None:
     return next((count for count in _SLOTS_PER_REQUEST if slots // count == running), None)
 
 
-def _headroom(rank: RankMemory) -> float:
-    """Order ranks by what they have left, latest figure first."""
-    for value in (rank.after_pools_gib, rank.after_weights_gib, rank.before_weights_gib):
-        if value is not None:
-            return value
-    return float("inf")
-
-
-def _total(*parts: float | None) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
+def _take_graph(rank: RankMemory, hit: Hit) -> None:
+    """Note a capture: its memory adds up over the captures of one kind."""
+    rank.stage = Stage.CAPTURED if "end" in hit.key else Stage.GRAPHS
+    gib = hit.number("mem_usage")
+    if gib is None:
+        return
+    match graph_kind(hit):
+        case "draft":
+            rank.draft_graph_gib = total(rank.draft_graph_gib, gib)
+        case "prefill":
+            rank.prefill_graph_gib = total(rank.prefill_graph_gib, gib)
+        case _:
+            rank.decode_graph_gib = total(rank.decode_graph_gib, gib)

@@ -143,11 +143,55 @@ class Graphs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityLimit:
+    """One bound of the concurrency or of the token pool, with its arithmetic.
+
+    `value` is None where only `low` and `high` (None: no end) are known; `missing` names the
+    inputs that would settle it. `binds` is None where the inputs do not tell.
+    """
+
+    name: str
+    value: int | None
+    low: int
+    high: int | None
+    binds: bool | None
+    formula: str
+    inputs: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityKnob:
+    """One flag that raises the concurrency of a worker to `reaches`, with what it costs.
+
+    `value` is empty for a switch; `cost_gib` is memory taken from elsewhere on each GPU, None
+    where the inputs do not tell.
+    """
+
+    flag: str
+    value: str
+    reaches: int
+    formula: str
+    stops_at: str
+    cost_gib: float | None
+    cost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityFacts:
     """The scheduler's capacity line; with DP attention the numbers are per worker.
 
     `slots_per_request` is known where the state pool of a hybrid model sets the limit: the state
     slots that one request takes, so that slots // slots_per_request = max_running_requests.
+
+    `limits` are the bounds of max_running_requests as SGLang computes them, `binding_limit` the
+    name of the smallest (requested, speculative_default, deepseek_v4_default, token_estimate,
+    half_of_tokens, state_slots), `next_limit` the one behind it. `verdict` says how the recomputed
+    value stands to the logged one: verified, contradicts or cannot tell. `token_limits` and its
+    kin are the same for max_total_num_tokens (kv_memory, max_total_tokens).
+
+    `knobs` are what to turn to reach `target` requests of one worker, cheapest first;
+    `target_reason` is `requested` (more was asked for) or `queue` (requests waited at the limit).
     """
 
     max_running_requests: int | None = None
@@ -158,6 +202,26 @@ class CapacityFacts:
     context_length: int | None = None
     available_gpu_gib: float | None = None
     slots_per_request: int | None = None
+    state_slots: int | None = None
+    state_bytes: int | None = None
+    kv_cell_bytes: int | None = None
+    binding_limit: str | None = None
+    binding_formula: str | None = None
+    next_limit: str | None = None
+    next_limit_value: int | None = None
+    next_formula: str | None = None
+    recomputed: int | None = None
+    verdict: str | None = None
+    verdict_reason: str | None = None
+    releases: tuple[str, ...] = ()
+    limits: tuple[CapacityLimit, ...] = ()
+    token_binding_limit: str | None = None
+    token_verdict: str | None = None
+    token_verdict_reason: str | None = None
+    token_limits: tuple[CapacityLimit, ...] = ()
+    target: int | None = None
+    target_reason: str | None = None
+    knobs: tuple[CapacityKnob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +238,7 @@ class MemoryFacts:
     taken_ratio: float | None = None
     weights_gib: float | None = None
     draft_weights_gib: float | None = None
+    draft_kv_gib: float | None = None
     after_weights_gib: float | None = None
     kv_gib: float | None = None
     kv_tokens: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from advisor.facts.arguments import ArgumentCollector, Arguments
+from advisor.facts.capacity import CapacitySources, explain
 from advisor.facts.failure import FailureCollector
 from advisor.facts.graphs import GraphCollector
 from advisor.facts.hits import SERVING_KEYS, Hit, rank_order
@@ -129,18 +130,35 @@ class RunCollector:
         serving = self.serving.result(
             cap=capacity.max_running_requests, captured=graphs.decode_max_batch
         )
+        parallel = self.identity.parallel(arguments.effective, ranks)
+        versions = self.identity.versions(arguments, moe)
+        explained = explain(
+            CapacitySources(
+                capacity=_with_request(
+                    capacity, self._asked_for("max_running_requests", arguments)
+                ),
+                memory=self.memory,
+                args=arguments.effective,
+                dumped=bool(arguments.field_names),
+                changed=arguments.changed,
+                releases=versions.sglang,
+                parallel=parallel,
+                model_class=self.memory.model_class,
+                serving=serving,
+            )
+        )
         return RunFacts(
             model=_text(requested.get("model_path")),
             model_class=self.memory.model_class,
-            versions=self.identity.versions(arguments, moe),
+            versions=versions,
             gpu=gpu,
-            parallel=self.identity.parallel(arguments.effective, ranks),
+            parallel=parallel,
             args=arguments.effective,
             requested_args=arguments.requested,
             changed_args=arguments.changed,
             moe=moe,
             graphs=graphs,
-            capacity=_with_request(capacity, self._asked_for("max_running_requests", arguments)),
+            capacity=explained,
             memory=memory,
             startup=startup,
             failure=self.failure.result(phase=startup.open_phase),
