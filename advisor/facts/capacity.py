@@ -34,17 +34,17 @@ from advisor.knowledge.ranges import VersionRange
 
 _GIB = 1 << 30
 _CELL_STEPS = (1024, 512, 256, 128, 64)
-_SILENT_DEFAULT_BEFORE = Version("0.5.6")
 _SPECULATIVE_DEFAULT = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacitySources:
-    """The facts that go into the arithmetic. `args` is None where the arguments are not known."""
+    """The facts that go into the arithmetic. `args` are the dumped arguments, `requested` those of a given launch command."""
 
     capacity: CapacityFacts
     memory: MemoryCollector
     args: Mapping[str, Value] | None
+    requested: Mapping[str, Value] | None
     dumped: bool
     changed: tuple[ChangedArgument, ...]
     releases: VersionRange | None
@@ -165,18 +165,17 @@ def kv_cell(ranks: tuple[RankMemory, ...], page_size: int) -> int | None:
 def _requested(sources: CapacitySources, args: Mapping[str, Value]) -> int | None:
     """Return --max-running-requests as the user gave it.
 
-    The dump shows SGLang's own default with speculative decoding; the line that says so stands
-    before the dump, and is missing before 0.5.6.
+    The dump shows SGLang's own default with speculative decoding. The line that says so stands
+    before the dump; it is missing before 0.5.6 and in logs that were cut, so that a dumped value
+    equal to the default counts as the default unless the launch command is known.
     """
     for change in sources.changed:
         if change.name == "max_running_requests":
             return change.requested if isinstance(change.requested, int) else None
+    if sources.requested is not None:
+        return _integer(sources.requested, "max_running_requests")
     value = _integer(args, "max_running_requests")
-    last = None if sources.releases is None else sources.releases.last
-    silent = last is not None and last < _SILENT_DEFAULT_BEFORE
-    if silent and args.get("speculative_algorithm") and value == _SPECULATIVE_DEFAULT:
-        return None
-    return value
+    return None if args.get("speculative_algorithm") and value == _SPECULATIVE_DEFAULT else value
 
 
 def _target(

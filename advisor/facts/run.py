@@ -139,6 +139,7 @@ class RunCollector:
                 ),
                 memory=self.memory,
                 args=arguments.effective,
+                requested=arguments.requested,
                 dumped=bool(arguments.field_names),
                 changed=arguments.changed,
                 releases=versions.sglang,
