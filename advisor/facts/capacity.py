@@ -169,13 +169,15 @@ def _requested(sources: CapacitySources, args: Mapping[str, Value]) -> int | Non
     before the dump; it is missing before 0.5.6 and in logs that were cut, so that a dumped value
     equal to the default counts as the default unless the launch command is known.
     """
-    for change in sources.changed:
-        if change.name == "max_running_requests":
-            return change.requested if isinstance(change.requested, int) else None
     if sources.requested is not None:
         return _integer(sources.requested, "max_running_requests")
-    value = _integer(args, "max_running_requests")
-    return None if args.get("speculative_algorithm") and value == _SPECULATIVE_DEFAULT else value
+    value = args.get("max_running_requests")
+    for change in sources.changed:
+        if change.name == "max_running_requests":
+            value = None if change.requested == change.effective else change.requested
+    if args.get("speculative_algorithm") and value == _SPECULATIVE_DEFAULT:
+        return None
+    return value if isinstance(value, int) else None
 
 
 def _target(
