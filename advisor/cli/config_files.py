@@ -10,6 +10,7 @@ import click
 
 from advisor.cli.config_options import (
     ShapeOptions,
+    compile_options,
     find_target,
     find_tree,
     format_option,
@@ -38,13 +39,6 @@ from advisor.configs.trees import SglangTree, listed_configs
 from advisor.configs.verify import Verifier
 from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, ConfigError
 
-_estimate_option = click.option(
-    "--estimate", is_flag=True, help="Estimate shared memory instead of compiling."
-)
-_jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1, max=1024), help="Compiling processes. Default: all cores."
-)
-
 
 @click.command(
     "verify",
@@ -57,11 +51,10 @@ _jobs_option = click.option(
 @click.option("--bundled", is_flag=True, help="Verify the files that the install bundles.")
 @click.option("--only", metavar="GLOB", help="Of the bundled files, only names that match.")
 @problem_options
-@_estimate_option
-@_jobs_option
+@compile_options
 @format_option
 @click.pass_context
-def verify_command(  # noqa: PLR0913  (one parameter an option)
+def verify_command(
     context: click.Context,
     /,
     *,
@@ -113,7 +106,7 @@ def verify_command(  # noqa: PLR0913  (one parameter an option)
 @target_options
 @tree_options
 @problem_options
-@_jobs_option
+@compile_options
 @click.option(
     "-o",
     "--output",
@@ -122,7 +115,7 @@ def verify_command(  # noqa: PLR0913  (one parameter an option)
 )
 @format_option
 @click.pass_context
-def repair_command(  # noqa: PLR0913  (one parameter an option)
+def repair_command(
     context: click.Context,
     /,
     *,
@@ -131,6 +124,7 @@ def repair_command(  # noqa: PLR0913  (one parameter an option)
     sm: int | None,
     sglang: Path | None,
     sglang_version: str | None,
+    estimate: bool,
     jobs: int | None,
     output: Path | None,
     format_: str,
@@ -144,7 +138,7 @@ def repair_command(  # noqa: PLR0913  (one parameter an option)
     config = read_config(file)
     tree = find_tree(sglang, sglang_version)
     target = _target(gpu, sm, (config,))
-    verifier = _verifier(target, tree, estimate=False, jobs=jobs)
+    verifier = _verifier(target, tree, estimate=estimate, jobs=jobs)
     with compiling(quiet=format_ == "json") as on_done:
         repair = repair_file(config, verifier, problem_of=problems_of(context), on_done=on_done)
     if output is not None:
@@ -168,11 +162,10 @@ def repair_command(  # noqa: PLR0913  (one parameter an option)
 @tree_options
 @click.option("--triton", metavar="VERSION", required=True, help="The server's Triton version.")
 @click.option("--limit", type=click.IntRange(min=1, max=100), default=5, show_default=True)
-@_estimate_option
-@_jobs_option
+@compile_options
 @format_option
 @click.pass_context
-def nearest_command(  # noqa: PLR0913  (one parameter an option)
+def nearest_command(
     context: click.Context,
     /,
     *,

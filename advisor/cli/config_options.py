@@ -75,6 +75,19 @@ target_options = _together(
     ]
 )
 
+compile_options = _together(
+    [
+        click.option(
+            "--estimate", is_flag=True, help="Estimate shared memory instead of compiling."
+        ),
+        click.option(
+            "--jobs",
+            type=click.IntRange(min=1, max=1024),
+            help="Compiling processes. Default: all cores.",
+        ),
+    ]
+)
+
 shape_options = _together(
     [
         click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from advisor.cli.config_options import (
+    compile_options,
     device_of,
     find_target,
     find_tree,
@@ -54,9 +55,10 @@ from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, ConfigError
     "--kubernetes", metavar="CLAIM", help="Print the pod's lines for this volume claim as well."
 )
 @problem_options
+@compile_options
 @format_option
 @click.pass_context
-def install_command(  # noqa: PLR0913  (one parameter an option)
+def install_command(
     context: click.Context,
     /,
     *,
@@ -81,11 +83,13 @@ def install_command(  # noqa: PLR0913  (one parameter an option)
     tree = find_tree(sglang, sglang_version)
     loader = _loader(tree, sglang_version, alone=alone)
     configs = tuple(_for_gpu(read_config(file), gpu) for file in files)
-    unfit = () if force else _unfit(context, configs, gpu, tree, loader)
-    if unfit:
-        click.echo(reports_text(unfit, _verifier(unfit[0].file, gpu, tree)), err=True)
-        click.echo("nothing installed: repair these files, or add --force", err=True)
-        return EXIT_FINDINGS
+    if not force:
+        verifier = _verifier(context, configs[0], tree)
+        unfit = _unfit(context, configs, verifier, loader)
+        if unfit:
+            click.echo(reports_text(unfit, verifier), err=True)
+            click.echo("nothing installed: repair these files, or add --force", err=True)
+            return EXIT_FINDINGS
     overlay = install_overlay(
         Plan(
             folder=into,
@@ -135,20 +139,23 @@ def _new(config: ConfigFile) -> NewConfig:
     return NewConfig(name=config.name, text=text, origin=str(config.path.absolute()))
 
 
-def _verifier(config: ConfigFile, gpu: str | None, tree: SglangTree | None) -> Verifier:
-    target = find_target(gpu, None, config.name.device)
-    return Verifier(target=target, package=tree.package if tree else None)
+def _verifier(context: click.Context, config: ConfigFile, tree: SglangTree | None) -> Verifier:
+    values = context.params
+    return Verifier(
+        target=find_target(values["gpu"], None, config.name.device),
+        package=tree.package if tree else None,
+        estimate=values["estimate"],
+        workers=values["jobs"],
+    )
 
 
 def _unfit(
     context: click.Context,
     configs: tuple[ConfigFile, ...],
-    gpu: str | None,
-    tree: SglangTree | None,
+    verifier: Verifier,
     loader: Loader,
 ) -> tuple[FileReport, ...]:
     """Return the reports of files that the server could not use."""
-    verifier = _verifier(configs[0], gpu, tree)
     with compiling() as on_done:
         reports = verify_files(
             configs, verifier, loader=loader, problem_of=problems_of(context), on_done=on_done

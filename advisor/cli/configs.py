@@ -88,7 +88,7 @@ def list_command(
 @click.option("--deterministic", is_flag=True, help="The server runs deterministic inference.")
 @format_option
 @click.pass_context
-def lookup_command(  # noqa: PLR0913  (one parameter an option)
+def lookup_command(
     context: click.Context,
     /,
     *,

@@ -55,6 +55,7 @@ def build_kernel(source: KernelSource, launch: Launch, sm: int) -> Any:
 
 def compile_launch(source: KernelSource, launch: Launch, sm: int) -> Resources:
     """Compile a kernel as the server would have it compiled, and read off what it needs."""
+    load_kernel(source)  # a source that is gone is no answer of the compiler's
     try:
         compiled = build_kernel(source, launch, sm)
     except Exception as error:  # noqa: BLE001  (the compiler raises whatever its passes raise)

@@ -16,7 +16,7 @@ LARGEST_SIZE = 2**31 - 1
 _SIZE = r"([0-9]+)"
 _BLOCK_SHAPE = rf",block_shape=\[{_SIZE}, {_SIZE}\]"
 _MOE = re.compile(
-    rf"E={_SIZE},N={_SIZE},device_name=([^,/]*?)(?:,dtype=([a-z0-9]+_[a-z0-9]+|float32))?"
+    rf"E={_SIZE},N={_SIZE},device_name=([^,/]*?)(?:,dtype=(float32|[a-z0-9]+_[a-z0-9]+))?"
     rf"(?:{_BLOCK_SHAPE})?(,per_channel_quant=True)?(_down)?\.json"
 )
 _GEMM = re.compile(

@@ -92,7 +92,6 @@ def read_source(path: Path, *, grouped: bool = False) -> KernelSource:
     )
 
 
-@functools.lru_cache(maxsize=8)
 def jit_functions(path: Path) -> Mapping[str, ast.FunctionDef]:
     """Return the plain `@triton.jit` functions of a file by name, in file order.
 
@@ -100,11 +99,17 @@ def jit_functions(path: Path) -> Mapping[str, ast.FunctionDef]:
         InputError: If the file cannot be read or is not Python.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return _jit_functions(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} is not Python that can be parsed: {error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def _jit_functions(path: Path, _changed_ns: int) -> Mapping[str, ast.FunctionDef]:
+    """Parse a file once, unless it has changed since."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     return {node.name: node for node in functions if _is_jit(node)}
 

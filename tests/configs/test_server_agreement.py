@@ -1,7 +1,6 @@
 """The lookup and the built-in tiles equal those of SGLang's own code, release by release."""
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -91,7 +90,7 @@ def server(package: Path, triton: str, device: str, *, deterministic: bool = Fal
         "_use_low_smem_fp8_default": lambda: "RTX" in device,
     }
     flags = __future__.annotations.compiler_flag
-    exec(compile(ast.Module(functions, []), str(path), "exec", flags=flags), scope)  # noqa: S102
+    exec(compile(ast.Module([*functions], []), str(path), "exec", flags=flags), scope)  # noqa: S102
     choice = next(node for node in functions if node.name == CHOICE)
     parameters = {one.arg for one in choice.args.args}
     return Server(
