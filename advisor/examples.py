@@ -33,9 +33,9 @@ def run_example(rule: Rule, example: Example) -> Verdicts:
 def example_problems(rules: Iterable[Rule]) -> list[str]:
     """List the examples that do not come out as they claim."""
     return [
-        f"{rule.origin}:1: example {example.name!r}: {problem}"
+        f"{rule.where(f'examples.{number}')}: example {example.name!r}: {problem}"
         for rule in rules
-        for example in rule.examples
+        for number, example in enumerate(rule.examples)
         if (problem := example_problem(rule, example))
     ]
 

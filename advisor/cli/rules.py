@@ -11,7 +11,8 @@ from advisor.cli.rule_audit import audit_command
 from advisor.errors import ConfigError, RuleError
 from advisor.examples import example_problems
 from advisor.report import rule_page
-from advisor.rules.load import bundled_rules, check_rules, load_rules, read_folder
+from advisor.rules.checking import check_rules
+from advisor.rules.load import bundled_rules, load_rules, parse_folders
 from advisor.rules.model import Rule
 from advisor.rules.nodes import near
 
@@ -64,15 +65,12 @@ def explain_command(*, rule_id: str, folders: tuple[Path, ...]) -> None:
 @click.argument("folders", type=click.Path(path_type=Path), nargs=-1)
 def check_command(*, folders: tuple[Path, ...]) -> None:
     """Check rule files: all mistakes at once, examples included (the bundled rules by default)."""
-    rules = (
-        tuple(rule for folder in folders for rule in read_folder(folder))
-        if folders
-        else bundled_rules()
-    )
+    rules, problems = parse_folders(folders)
     known = {rule.id for rule in rules} | (
         {rule.id for rule in bundled_rules()} if folders else set()
     )
-    problems = check_rules(rules, known) or example_problems(rules)
+    mistaken = check_rules(rules, known)
+    problems += mistaken or example_problems(rules)
     if problems:
         raise RuleError(problems)
     examples = sum(len(rule.examples) for rule in rules)

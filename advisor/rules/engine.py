@@ -254,4 +254,6 @@ def _with_divergence(run: RunFacts, rules: Iterable[Rule]) -> RunFacts:
         for hit in run.signals.get(f"{rule.id}/{signal.name}", ())
         if hit.evidence.ranks and tensor_ranks - frozenset(hit.evidence.ranks)
     ]
-    return replace(run, log=replace(run.log, divergent=tuple(dict.fromkeys(found)))) if found else run
+    return (
+        replace(run, log=replace(run.log, divergent=tuple(dict.fromkeys(found)))) if found else run
+    )

@@ -12,7 +12,6 @@ from advisor.resources import bundled
 from advisor.rules.cache import RuleFile, cache_key, load, store
 from advisor.rules.model import Rule
 from advisor.rules.parse import parse_rule
-from advisor.rules.wording import groups, template_problems
 
 _SUFFIX = ".yaml"
 
@@ -45,51 +44,70 @@ def read_folder(folder: Path) -> tuple[Rule, ...]:
         RuleError: If any file is malformed.
         InputError: If there is no such folder, or no rule in it.
     """
-    if folder.is_file():
-        read = _rule_file(folder, str(folder), folder.parent.name)
-        if isinstance(read, str):
-            raise RuleError([read])
-        return _parsed([read], [])
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such rule folder")
     rules = _read(folder, str(folder))
     if not rules:
         raise InputError(f"{folder}: no rule files (*.yaml) in this folder")
     return rules
 
 
+def parse_folders(folders: Iterable[Path]) -> tuple[tuple[Rule, ...], list[str]]:
+    """Parse folders or files, the bundled rules if there are none, without the cache.
+
+    Returns:
+        The rules of the files that are well formed, with the places of their keys; and every
+        mistake of the others.
+
+    Raises:
+        InputError: If there is no such folder.
+    """
+    roots: list[tuple[Traversable, str]] = [(folder, str(folder)) for folder in folders]
+    read = [item for root in roots or [(bundled("rules"), "rules")] for item in _texts(*root)]
+    return _parsed(
+        [item for item in read if isinstance(item, RuleFile)],
+        [item for item in read if isinstance(item, str)],
+    )
+
+
 def _read(root: Traversable, name: str) -> tuple[Rule, ...]:
-    rule_files: list[RuleFile] = []
-    problems: list[str] = []
-    for path, place, family in _rule_files(root, name):
-        read = _rule_file(path, place, family)
-        if isinstance(read, RuleFile):
-            rule_files.append(read)
-        else:
-            problems.append(read)
-    key = cache_key(rule_files)
+    read = _texts(root, name)
+    files = [item for item in read if isinstance(item, RuleFile)]
+    problems = [item for item in read if isinstance(item, str)]
+    key = cache_key(files)
     cached = None if problems else load(key)
     if cached is not None:
         return cached
-    rules = _parsed(rule_files, problems)
+    rules, problems = _parsed(files, problems)
+    if problems:
+        raise RuleError(problems)
     store(key, rules)
     return rules
 
 
-def _parsed(rule_files: Iterable[RuleFile], problems: list[str]) -> tuple[Rule, ...]:
-    """Parse rule files; raises what is wrong with any, after the problems that are known."""
+def _texts(root: Traversable, name: str) -> list[RuleFile | str]:
+    """Read a file, or the files below a folder; one that cannot be read gives the problem."""
+    if root.is_file():
+        folder = Path(name).resolve().parent.name
+        return [_rule_file(root, name, folder)]
+    if not root.is_dir():
+        raise InputError(f"{name}: no such rule folder")
+    return [_rule_file(*found) for found in _rule_files(root, name)]
+
+
+def _parsed(
+    files: Iterable[RuleFile], problems: Iterable[str]
+) -> tuple[tuple[Rule, ...], list[str]]:
+    """Parse rule files; returns the rules by id, and the problems after those that are known."""
     rules: dict[str, Rule] = {}
-    for file in rule_files:
+    mistakes = list(problems)
+    for file in files:
         rule, found = parse_rule(file.text, file=file.place, family=file.family, stem=file.stem)
-        problems.extend(found)
+        mistakes.extend(found)
         if rule is None:
             continue
         if rule.id in rules:
-            problems.append(f"{file.place}:1: id {rule.id!r} is also in {rules[rule.id].origin}")
+            mistakes.append(f"{file.place}:1: id {rule.id!r} is also in {rules[rule.id].origin}")
         rules[rule.id] = rule
-    if problems:
-        raise RuleError(problems)
-    return tuple(rules[name] for name in sorted(rules))
+    return tuple(rules[name] for name in sorted(rules)), mistakes
 
 
 def _rule_files(root: Traversable, name: str) -> Iterator[tuple[Traversable, str, str]]:
@@ -110,33 +128,3 @@ def _rule_file(path: Traversable, place: str, family: str) -> RuleFile | str:
         return f"{place}:1: cannot be read: {error}"
     stem = path.name.removesuffix(_SUFFIX)
     return RuleFile(place=place, family=family, stem=stem, text=text)
-
-
-def check_rules(rules: Iterable[Rule], known_ids: Iterable[str]) -> list[str]:
-    """List what parsing alone cannot see: names in texts, suppressed ids, missing examples."""
-    ids = frozenset(known_ids)
-    return [problem for rule in rules for problem in _check(rule, ids)]
-
-
-def _check(rule: Rule, ids: frozenset[str]) -> Iterator[str]:
-    captures = {name for signal in rule.signals for name in _captures(signal.pattern.expression)}
-    known = groups() | captures | frozenset(rule.values)
-    for wording in (rule.wording, *(case.wording for case in rule.cases)):
-        texts = [wording.title, wording.summary, wording.why]
-        for action in wording.actions:
-            texts += [action.title, action.command, action.expect, action.risk, action.verify]
-        for text in texts:
-            yield from (f"{rule.origin}:1: {p}" for p in template_problems(text, known))
-    for other in rule.suppresses:
-        if other not in ids:
-            yield f"{rule.origin}:1: suppresses the unknown rule {other!r}"
-    expectations = {example.expect for example in rule.examples}
-    for needed in ("fires", "quiet"):
-        if needed not in expectations:
-            yield f"{rule.origin}:1: needs at least one example that expects {needed!r}"
-
-
-def _captures(expression: str) -> tuple[str, ...]:
-    from advisor.facts.patterns import compiled
-
-    return tuple(compiled(expression).groupindex)

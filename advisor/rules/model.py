@@ -78,7 +78,8 @@ class Rule:
     """One rule: identity, when it applies, what it says, and its proof.
 
     A `fallback` rule has no cause of its own to tell: its finding stays only where no other rule
-    found an error.
+    found an error. `places` are the lines of its keys in the file (`actions.0.title`), for messages;
+    a rule from the cache has none.
     """
 
     id: str
@@ -98,3 +99,10 @@ class Rule:
     fallback: bool = False
     origin: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+
+    def where(self, path: str = "") -> str:
+        """Return the file and line of a key, or of the nearest known key that holds it."""
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return f"{self.origin}:{self.places.get(path, 1)}"

@@ -121,6 +121,22 @@ def scalar(node: yaml.Node) -> Value:
     return float(word) if _FLOAT.fullmatch(word) else word
 
 
+def places(node: yaml.Node, path: str = "") -> dict[str, int]:
+    """Return the line of every key and list item below a node, by its path (`actions.0.title`)."""
+    found: dict[str, int] = {}
+    if isinstance(node, yaml.MappingNode):
+        steps = [(str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        steps = [(str(number), item, item) for number, item in enumerate(node.value)]
+    else:
+        return found
+    for name, place, value in steps:
+        below = f"{path}.{name}" if path else name
+        found[below] = place.start_mark.line + 1
+        found.update(places(value, below))
+    return found
+
+
 def check_keys(found: Mapping[str, yaml.Node], known: Iterable[str], problems: Problems) -> None:
     """Note keys that are not known, with the nearest that is."""
     allowed = list(known)

@@ -91,6 +91,7 @@ def _rule(
             _example(item, problems) for item in nodes.items(fields.get("examples"), problems)
         ),
         origin=origin,
+        places=nodes.places(top),
         values={
             name: nodes.text(node, problems)
             for name, node in (

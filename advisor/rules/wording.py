@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from advisor.facts.sheet import catalogue
 from advisor.knowledge.ranges import VersionRange
+from advisor.rules.nodes import near
 
 if TYPE_CHECKING:
     import jinja2
@@ -50,8 +51,11 @@ def template_problems(template: str, known: frozenset[str]) -> list[str]:
         tree = environment.parse(template)
     except jinja2.TemplateSyntaxError as error:
         return [f"bad template: {error.message}"]
-    undeclared = meta.find_undeclared_variables(tree)
-    problems = [f"unknown name {name!r} in a text" for name in sorted(undeclared - known)]
+    own = {name.name for name in tree.find_all(jinja2.nodes.Name) if name.ctx == "store"}
+    undeclared = meta.find_undeclared_variables(tree) - own
+    problems = [
+        f"unknown name {name!r} in a text{near(name, known)}" for name in sorted(undeclared - known)
+    ]
     return problems + _path_problems(tree)
 
 
@@ -65,7 +69,7 @@ def _path_problems(tree: jinja2.nodes.Template) -> list[str]:
         if isinstance(node.node, nodes.Name) and node.node.name in prefixes:
             path = f"{node.node.name}.{node.attr}"
             if path not in catalogue():
-                problems.append(f"unknown fact {path!r} in a text")
+                problems.append(f"unknown fact {path!r} in a text{near(path, catalogue())}")
     return problems
 
 

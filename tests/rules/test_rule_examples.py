@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from advisor.examples import example_problem
-from advisor.rules.load import bundled_rules, check_rules
+from advisor.rules.checking import check_rules
+from advisor.rules.load import bundled_rules
 from advisor.rules.model import Example, Rule
 
 CASES = [
