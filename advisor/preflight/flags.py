@@ -9,6 +9,7 @@ from advisor.facts.launch import Option
 from advisor.knowledge.flag_kinds import Status, Takes
 from advisor.knowledge.flags import (
     FlagFacts,
+    choices_of,
     expand,
     flag_exists,
     flag_history,
@@ -44,7 +45,13 @@ def _option(situation: Situation, option: Option) -> Iterator[Result]:
     if not option.flags:
         yield from _unknown(situation, option)
     elif len(option.flags) > 1:
-        yield _ambiguous(situation, option)
+        doubt = _doubt(situation, option.written)
+        is_open = doubt and len(situation.target.releases) > 1
+        yield (
+            Undecided(check="flag-ambiguous", reason=doubt)
+            if is_open
+            else _ambiguous(situation, option)
+        )
     elif option.facts is None:
         yield Undecided(
             check="flag-unknown",
@@ -277,6 +284,14 @@ def _unlisted(
     situation: Situation, option: Option, facts: FlagFacts, value: str
 ) -> Iterator[Result]:
     """Word a value that the release does not list: renamed there, or never known."""
+    if any(
+        value in (choices_of(facts.name, item) or (value,)) for item in situation.target.releases
+    ):
+        reason = (
+            f"{option.text} is valid in some of {situation.target.shown_release}: give --sglang"
+        )
+        yield Undecided(check="flag-value-invalid", reason=reason)
+        return
     renamed = flag_value(facts.name, value, situation.version)
     if renamed is None or renamed == value:
         listed = ", ".join(facts.choices or ())

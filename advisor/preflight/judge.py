@@ -90,12 +90,18 @@ def judge(situation: Situation) -> Verdicts:
     return Verdicts(
         findings=order(findings),
         skipped=tuple(
-            Skipped(rule=check, reason="; ".join(dict.fromkeys(skipped[check])))
+            Skipped(rule=check, reason=_joined(skipped[check]))
             for check in checks()
             if check in skipped
         ),
         quiet=tuple(check for check in checks() if check not in fired and check not in skipped),
     )
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    """Join the reasons of several rows, each part once."""
+    parts = [part for reason in reasons for part in reason.split("; ")]
+    return "; ".join(dict.fromkeys(parts))
 
 
 def _judged(command: ServerCommand, target: Target, *, redact: bool) -> Judged:

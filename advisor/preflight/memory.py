@@ -203,11 +203,19 @@ def _values(
             f"{weights.basis}. Draft models, LoRA and multimodal buffers are not counted; "
             "0.5 to 2 GiB are taken for the CUDA context and communication."
         ),
-        "advice": f"{situation.flag('tp_size')} {gpus * 2}",
+        "advice": f"{situation.flag('tp_size')} {_enough(gpus, weights, budget)}",
         "weights_gib": round(weights.gib, 2),
         "left_low_gib": round(budget.left[0], 2),
         "left_high_gib": round(budget.left[1], 2),
     }
+
+
+def _enough(gpus: int, weights: WeightEstimate, budget: _Budget) -> int:
+    """Return the tensor-parallel size, doubled as often as the weights need it."""
+    factor = 2
+    while weights.high_gib / factor > (1 - _TIGHT_RATIO) * budget.static[0] > 0:
+        factor *= 2
+    return gpus * factor
 
 
 def _range(low: float, high: float) -> str:

@@ -11,6 +11,7 @@ from advisor.preflight.inputs.command import COMMAND_LINE
 from advisor.preflight.situation import Situation
 from advisor.sources.records import Evidence
 from advisor.sources.redaction import HIDDEN
+from advisor.sources.shell import Word
 
 _SECRET_FIELDS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password"})
 _SECRET_VARIABLE = regex.compile(
@@ -31,14 +32,14 @@ def judge_secrets(situation: Situation) -> Iterator[Result]:
         shaped = any(_SHAPED.search(value) for value in option.values)
         if option.resolved and option.values and (field in _SECRET_FIELDS or shaped):
             names.append(option.flag)
-            places.append(situation.evidence(option.word, f"{option.written} {HIDDEN}"))
+            places.append(_place(option.word, f"{option.written} {HIDDEN}"))
     for name, word in situation.command.variables:
         value = word.text.strip()
         if word.resolved and value and (_SECRET_VARIABLE.match(name) or _SHAPED.search(value)):
             if "$" in value:
                 continue
             names.append(name)
-            places.append(situation.evidence(word, f"{name}={HIDDEN}"))
+            places.append(_place(word, f"{name}={HIDDEN}"))
     if names:
         source = situation.command.source
         yield fired(
@@ -50,3 +51,7 @@ def judge_secrets(situation: Situation) -> Iterator[Result]:
                 "printed": _PRINTED,
             },
         )
+
+
+def _place(word: Word, text: str) -> Evidence:
+    return Evidence(source=word.source, line=word.line, text=text)

@@ -49,6 +49,7 @@ class SupportRow:
     title: str
     where: tuple[str, ...]
     message: str
+    raised_by: str
     note: str
     instead: str
     add: str
@@ -216,6 +217,7 @@ def _row(row: Mapping[str, object]) -> SupportRow:
         title=str(row.get("title", "")),
         where=_texts(row, "where"),
         message=str(row.get("message", "")),
+        raised_by=str(row.get("raised_by", "SGLang")),
         note=str(row.get("note", "")),
         instead=str(row.get("instead", _REMOVE)),
         add=str(row.get("add", "")),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import regex
 
 from advisor.errors import ConfigError
+from advisor.facts.launch import read_options
 from advisor.knowledge.environment import Environment
 from advisor.knowledge.gpus import Gpu, find_gpu, gpu_near_misses, shared_memory_bytes
 from advisor.knowledge.releases import default_triton, known_versions, parse_version
@@ -37,7 +38,7 @@ def target_of(command: ServerCommand, given: Given) -> Target:
         ConfigError: If the release is no version or the GPU is not known.
     """
     version, basis = _release(command, given)
-    releases = (version,) if version else tuple(str(item) for item in known_versions())
+    releases = (version,) if version else _fitting(command)
     gpu, count, gpu_basis = _gpu(command, given)
     return Target(
         releases=releases,
@@ -61,7 +62,18 @@ def _release(command: ServerCommand, given: Given) -> tuple[str | None, str]:
         return str(parse_version(probed)), "installed, as the probe says"
     if command.image is not None and (match := _TAG.search(command.image.text)):
         return match["version"], f"tag of the image {command.image.text}"
-    return None, "not given: judged for every release that is known"
+    return None, "not given: the known releases whose parsers take every option, else all of them"
+
+
+def _fitting(command: ServerCommand) -> tuple[str, ...]:
+    """Return the known releases that take all options of a command; all releases if none does."""
+    known = tuple(str(item) for item in known_versions())
+    fitting = tuple(
+        version
+        for version in known
+        if all(len(option.flags) == 1 for option in read_options(command.words, version).options)
+    )
+    return fitting or known
 
 
 def _triton(version: str | None, given: Given) -> str | None:
