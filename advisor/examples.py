@@ -56,6 +56,14 @@ def example_problem(rule: Rule, example: Example) -> str | None:
     return _finding_problem(verdicts.findings[0], example) if verdicts.findings else None
 
 
+def first_finding(rule: Rule) -> Finding | None:
+    """Return what a rule says on its first example that fires; None where there is none."""
+    example = next((item for item in rule.examples if item.expect == "fires"), None)
+    if example is None:
+        return None
+    return next(iter(run_example(rule, example).findings), None)
+
+
 def outcome(verdicts: Verdicts) -> str:
     """Name what became of the only rule that was applied."""
     if verdicts.findings:

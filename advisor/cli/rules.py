@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from advisor.cli.rule_audit import audit_command
+from advisor.cli.rule_writing import docs_command, new_command
 from advisor.errors import ConfigError, RuleError
-from advisor.examples import example_problems
+from advisor.examples import example_problems, first_finding
 from advisor.report import rule_page
 from advisor.rules.checking import check_rules
 from advisor.rules.load import bundled_rules, load_rules, parse_folders
@@ -22,7 +23,8 @@ def rules_group() -> None:
     """List, explain and check the rules."""
 
 
-rules_group.add_command(audit_command)
+for command in (audit_command, new_command, docs_command):
+    rules_group.add_command(command)
 
 
 @rules_group.command(name="list", epilog="Example: advisor rules list --topic moe_config")
@@ -58,7 +60,8 @@ def list_command(*, topic: str | None, form: str, folders: tuple[Path, ...]) -> 
 )
 def explain_command(*, rule_id: str, folders: tuple[Path, ...]) -> None:
     """Say what a rule looks for, why it matters, what to do, and when to ignore it."""
-    click.echo(rule_page.page(_find(rule_id, load_rules(folders))), nl=False)
+    rule = _find(rule_id, load_rules(folders))
+    click.echo(rule_page.page(rule, first_finding(rule)), nl=False)
 
 
 @rules_group.command(name="check", epilog="Example: advisor rules check my-rules/")

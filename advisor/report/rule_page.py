@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import regex
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from advisor.rules.model import ActionText, Rule
+from advisor.findings import Finding
+from advisor.report.rule_text import readable
+from advisor.rules.model import ActionText, Rule, Wording
 
-_TAGS = regex.compile(r"\{%-?.*?-?%\}|\{\{\s*|\s*\}\}")
-_CALL = regex.compile(r"flag\('([^']+)'\)|flag\(\"([^\"]+)\"\)")
-_FILTER = regex.compile(r"\s*\|\s*\w+(?:\([^)]*\))?")
 _EXAMPLE_LINES = 12
 _LONGEST_LINE = 220
+_ORIGIN = """\
+Made by `advisor rules docs docs/rules` from the rule files; [writing rules](../writing-rules.md)
+says how to add one."""
+_HINT = """\
+In the texts below `<name>` is a value, and square brackets hold what is said only where the facts
+call for it."""
 
 
 def plain_title(rule: Rule) -> str:
     """Return the title with its placeholders as plain words."""
-    return plain_text(rule.wording.title)
-
-
-def plain_text(template: str) -> str:
-    """Show a template to a reader: placeholders become `<name>`, conditions disappear.
-
-    >>> plain_text("E={{ experts }} on {{ gpu.name }}")
-    'E=<experts> on <gpu.name>'
-    """
-    text = regex.sub(r"\{\{\s*(.*?)\s*\}\}", lambda match: _placeholder(match[1]), template)
-    return " ".join(_TAGS.sub("", text).split())
-
-
-def _placeholder(expression: str) -> str:
-    if call := _CALL.search(expression):
-        return str(call[1] or call[2])
-    return f"<{_FILTER.sub('', expression).strip()}>"
+    return readable(rule.wording.title)
 
 
 def summary(rule: Rule) -> dict[str, object]:
@@ -48,21 +38,21 @@ def summary(rule: Rule) -> dict[str, object]:
     }
 
 
-def page(rule: Rule) -> str:
-    """Return the Markdown page of a rule."""
+def page(rule: Rule, shown: Finding | None = None) -> str:
+    """Return the Markdown page of a rule; `shown` is what it says on its first example."""
     parts = [
         f"# {rule.id}",
         f"**{plain_title(rule)}**",
-        f"{rule.wording.severity.value} · {rule.wording.confidence.value} · {rule.category.value} · "
-        f"topic `{rule.topic}` · since {rule.since}",
-        plain_text(rule.wording.summary),
-        f"## Why it matters\n\n{plain_text(rule.wording.why)}",
+        _identity(rule),
+        readable(rule.wording.summary),
     ]
+    parts += _report(shown)
+    parts.append(f"## Why it matters\n\n{readable(rule.wording.why)}")
     parts += _signals(rule)
     parts += _cases(rule)
     parts += _actions(rule.wording.actions)
     if rule.limits:
-        parts.append(f"## When to ignore it\n\n{plain_text(rule.limits)}")
+        parts.append(f"## When to ignore it\n\n{readable(rule.limits)}")
     if rule.suppresses:
         parts.append(
             "## Explains away\n\n" + "\n".join(f"- `{other}`" for other in rule.suppresses)
@@ -73,12 +63,61 @@ def page(rule: Rule) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def catalogue(rules: Iterable[Rule]) -> str:
+    """Return the Markdown list of all rules, by family, each linked to its page."""
+    ordered = sorted(rules, key=lambda rule: (rule.family, rule.id))
+    parts = [
+        "# Rules",
+        f"{len(ordered)} rules. {_ORIGIN}",
+        _HINT,
+    ]
+    for family, members in groupby(ordered, key=lambda rule: rule.family):
+        parts.append(f"## {family}\n\n{_table(list(members))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rules: Sequence[Rule]) -> str:
+    rows = [
+        f"| [{rule.id}]({rule.id}.md) | {rule.wording.severity.value} | `{rule.topic}` "
+        f"| {_cell(plain_title(rule))} |"
+        for rule in rules
+    ]
+    return "\n".join(["| rule | level | topic | title |", "|---|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    """Keep what Markdown would take for a column or a tag as it is."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _identity(rule: Rule) -> str:
+    return " · ".join(
+        (
+            rule.wording.severity.value,
+            rule.wording.confidence.value,
+            rule.category.value,
+            f"topic `{rule.topic}`",
+            f"family `{rule.family}`",
+            f"since {rule.since}",
+        )
+    )
+
+
+def _report(shown: Finding | None) -> list[str]:
+    """Show what a report says of the example that the page prints."""
+    if shown is None:
+        return []
+    summary = " ".join(shown.summary.split())
+    return [f"For the example below: {shown.severity.value}, “{shown.title}”. {summary}"]
+
+
 def _signals(rule: Rule) -> list[str]:
     if not rule.signals:
         return []
     rows = [
         f"- `{'` or `'.join(signal.pattern.literals)}`"
         + (f" (SGLang {signal.releases.describe()})" if signal.releases is not None else "")
+        + (f", from `{'`, `'.join(signal.modules)}`" if signal.modules else "")
         for signal in rule.signals
     ]
     return ["## What it looks for\n\n" + "\n".join(rows)]
@@ -88,10 +127,20 @@ def _cases(rule: Rule) -> list[str]:
     if not rule.cases:
         return []
     rows = [
-        f"- {case.wording.severity.value}: {plain_text(case.wording.summary)}"
+        f"- {case.wording.severity.value}: {_difference(case.wording, rule.wording)}"
         for case in rule.cases
     ]
     return ["## Special cases\n\n" + "\n".join(rows)]
+
+
+def _difference(case: Wording, usual: Wording) -> str:
+    """Return the first text of a case that differs from the usual one, else its actions."""
+    for name in ("summary", "title", "why"):
+        if getattr(case, name) != getattr(usual, name):
+            return readable(getattr(case, name))
+    if case.actions == usual.actions:
+        return "the same, at this level"
+    return "; ".join(readable(action.title) for action in case.actions) or "nothing to do"
 
 
 def _actions(actions: tuple[ActionText, ...]) -> list[str]:
@@ -101,16 +150,16 @@ def _actions(actions: tuple[ActionText, ...]) -> list[str]:
 
 
 def _action(action: ActionText) -> str:
-    lines = [f"- {plain_text(action.title)}"]
+    lines = [f"- {readable(action.title)}"]
     if action.command:
-        lines.append(f"  `{plain_text(action.command)}`")
+        lines.append(f"  `{readable(action.command)}`")
     for label, text in (
         ("Expect", action.expect),
         ("Risk", action.risk),
         ("Check", action.verify),
     ):
         if text:
-            lines.append(f"  {label}: {plain_text(text)}")
+            lines.append(f"  {label}: {readable(text)}")
     return "\n".join(lines)
 
 
