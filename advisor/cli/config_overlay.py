@@ -20,8 +20,10 @@ from advisor.cli.config_options import (
 )
 from advisor.cli.config_progress import compiling
 from advisor.cli.config_views import install_json, install_text, reports_text
+from advisor.configs.entries import read_table
 from advisor.configs.files import ConfigFile, FileReport, read_config, verify_files
 from advisor.configs.loaders import Loader, loader_of_version
+from advisor.configs.names import parse_moe_name
 from advisor.configs.overlay import NewConfig, Plan, install_overlay, prove, uninstall_overlay
 from advisor.configs.trees import SglangTree
 from advisor.configs.verify import Verifier
@@ -46,6 +48,7 @@ from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, ConfigError
 @click.option("--triton", metavar="VERSION", required=True, help="The server's Triton version.")
 @tree_options
 @click.option("--gpu", metavar="NAME", help="Install under the name of this GPU.")
+@click.option("--as", "as_name", metavar="NAME", help="Install the one file under this name.")
 @click.option("--link", is_flag=True, help="Link the bundled files instead of copying them.")
 @click.option(
     "--alone", is_flag=True, help="Without the bundled files: all other shapes get default tiles."
@@ -68,6 +71,7 @@ def install_command(
     sglang: Path | None,
     sglang_version: str | None,
     gpu: str | None,
+    as_name: str | None,
     link: bool,
     alone: bool,
     force: bool,
@@ -82,7 +86,7 @@ def install_command(
     """
     tree = find_tree(sglang, sglang_version)
     loader = _loader(tree, sglang_version, alone=alone)
-    configs = tuple(_for_gpu(read_config(file), gpu) for file in files)
+    configs = _renamed(files, as_name, gpu)
     if not force:
         verifier = _verifier(context, configs[0], tree)
         unfit = _unfit(context, configs, verifier, loader)
@@ -127,11 +131,26 @@ def _loader(tree: SglangTree | None, version: str | None, *, alone: bool) -> Loa
     return loader_of_version(version)
 
 
-def _for_gpu(config: ConfigFile, gpu: str | None) -> ConfigFile:
-    """Return the file under the name that the target GPU looks for."""
+def _renamed(
+    files: tuple[Path, ...], as_name: str | None, gpu: str | None
+) -> tuple[ConfigFile, ...]:
+    """Return the files under the names that the server will look for.
+
+    With `as_name` the file's own name does not matter.
+    """
+    if as_name is not None:
+        if len(files) != 1:
+            raise ConfigError("--as names one file; install the files one by one")
+        name = parse_moe_name(as_name)
+        configs: tuple[ConfigFile, ...] = (
+            ConfigFile(path=files[0], name=name, table=read_table(files[0])),
+        )
+    else:
+        configs = tuple(read_config(file) for file in files)
     if gpu is None:
-        return config
-    return replace(config, name=replace(config.name, device=device_of(known_gpu(gpu), gpu)))
+        return configs
+    device = device_of(known_gpu(gpu), gpu)
+    return tuple(replace(one, name=replace(one.name, device=device)) for one in configs)
 
 
 def _new(config: ConfigFile) -> NewConfig:

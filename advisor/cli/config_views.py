@@ -18,6 +18,7 @@ from advisor.configs.lookup import Lookup, Outcome, Source
 from advisor.configs.names import MoeConfigName
 from advisor.configs.nearest import Candidate, Wanted
 from advisor.configs.overlay import VARIABLE, Overlay
+from advisor.configs.pool import triton_version
 from advisor.configs.problem import Target
 from advisor.configs.repair import Repair
 from advisor.configs.trees import ListedConfig
@@ -131,6 +132,7 @@ def reports_text(reports: Sequence[FileReport], verifier: Verifier) -> str:
     if len(reports) == 1:
         lines += _entry_table(reports[0])
         lines += _problem_lines(reports[0])
+        lines += _device_note(reports[0], verifier.target)
     else:
         for report in reports:
             lines += _file_lines(report)
@@ -142,7 +144,8 @@ def _heading(verifier: Verifier) -> str:
     kernel = (
         "the bundled kernel" if verifier.package is None else f"the kernel of {verifier.package}"
     )
-    how = f"{kernel}, compiled" if verifier.basis is Basis.COMPILED else "estimated by formula"
+    compiled = f"{kernel}, compiled with Triton {triton_version()}"
+    how = compiled if verifier.basis is Basis.COMPILED else "estimated by formula"
     return f"{target.name} (SM{target.sm}, {target.shared_memory_bytes} bytes a block), {how}"
 
 
@@ -185,6 +188,14 @@ def _problem_lines(report: FileReport) -> Iterator[str]:
         place = f"batch size {problem.tokens}: " if problem.tokens is not None else ""
         colour = "red" if problem.gravity is Gravity.ERROR else "yellow"
         yield click.style(f"{problem.gravity}", fg=colour) + f": {place}{problem.text}"
+
+
+def _device_note(report: FileReport, target: Target) -> Iterator[str]:
+    if target.device is not None and target.device != report.file.name.device:
+        yield (
+            f"note: on this GPU SGLang looks for device_name={target.device}; "
+            "`advisor configs install --gpu` renames the file"
+        )
 
 
 def _summary(reports: Sequence[FileReport], verifier: Verifier) -> str:
@@ -283,8 +294,14 @@ def nearest_text(wanted: Wanted, found: Sequence[Candidate], root: str, target: 
         lines.append(f"{rank}. {one.config.path}")
         lines.append(f"   distance {one.distance:.2f} ({reasons}): {fits}")
     best = found[0]
-    verb = "repair" if best.unfit else "verify"
-    lines.append(f"next: advisor configs {verb} '{root}/configs/{best.config.path}'")
+    path = f"{root}/configs/{best.config.path}"
+    if best.unfit:
+        lines.append(f"first: advisor configs repair '{path}' --gpu '{target.name}' -o mended.json")
+        path = "mended.json"
+    lines.append(
+        f"next: advisor configs install '{path}' --as '{wanted.name.file_name}' "
+        f"--triton {wanted.triton} --sglang DIR --into DIR"
+    )
     return "\n".join(lines)
 
 

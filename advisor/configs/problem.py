@@ -89,11 +89,13 @@ class Target:
     Attributes:
         sm: Compute capability times ten.
         shared_memory_bytes: Most shared memory of one block, after opting in.
+        device: The GPU's name in config files; None for a bare capability or several models.
     """
 
     name: str
     sm: int
     shared_memory_bytes: int
+    device: str | None = None
 
 
 def target_of_gpu(text: str) -> Target:
@@ -109,7 +111,12 @@ def target_of_gpu(text: str) -> Target:
             f"; did you mean {', '.join(near)}?" if near else "; give --sm instead, like --sm 120"
         )
         raise ConfigError(f"unknown GPU {text!r}{hint}")
-    return Target(name=gpu.name, sm=gpu.sm, shared_memory_bytes=gpu.shared_memory_bytes)
+    return Target(
+        name=gpu.name,
+        sm=gpu.sm,
+        shared_memory_bytes=gpu.shared_memory_bytes,
+        device=gpu.device_name,
+    )
 
 
 def target_of_sm(sm: int) -> Target:

@@ -170,7 +170,7 @@ def test_nearest_ranks_files_of_the_install(
     code, out, _ = call(capsys, "nearest", *numbers, "--sglang", install, "--estimate")
     assert code == 0
     assert f"1. triton_3_2_0/{NAME}" in out
-    assert "next: advisor configs verify" in out
+    assert "--as 'E=8,N=1024,device_name=NVIDIA_H200_NVL.json' --triton 3.6.0" in out
 
 
 def test_install_proves_and_uninstall_cleans(
@@ -192,6 +192,21 @@ def test_install_proves_and_uninstall_cleans(
     code, out, _ = call(capsys, "uninstall", overlay)
     assert code == 0
     assert not overlay.exists()
+
+
+def test_a_neighbours_file_is_installed_under_the_wanted_name(
+    capsys: pytest.CaptureFixture[str], install: Path, tmp_path: Path
+) -> None:
+    mended = tmp_path / "mended.json"
+    mended.write_text(json.dumps({"1": GOOD}))
+    wanted = "E=8,N=1024,device_name=NVIDIA_H200.json"
+    options = ("--into", tmp_path / "overlay", "--triton", "3.6.0", "--sglang", install)
+    code, out, _ = call(capsys, "install", mended, "--as", wanted, *options, "--estimate")
+    assert code == 0
+    assert f"Using MoE kernel config from {tmp_path}/overlay/configs/triton_3_6_0/{wanted}." in out
+    code, _, err = call(capsys, "install", mended, mended, "--as", wanted, *options)
+    assert code == 2
+    assert "--as names one file" in err
 
 
 def test_install_refuses_what_does_not_fit(
