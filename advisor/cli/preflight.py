@@ -9,7 +9,7 @@ import click
 
 from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
 from advisor.cli.reporting import ReportOptions, report_options
-from advisor.errors import ConfigError, InputError
+from advisor.errors import EXIT_CLEAN, ConfigError, InputError
 
 if TYPE_CHECKING:
     from advisor.diagnosis import Report
@@ -21,7 +21,7 @@ _FAIL_ON = "warning"
 
 
 @click.command(name="preflight")
-@click.argument("launch", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
+@click.argument("launch", nargs=-1, required=True, metavar="FILE... | -- COMMAND...")
 @click.option("--gpu", metavar="NAME[:COUNT]", help="The GPUs of one node, such as 'H200:8'.")
 @click.option(
     "--env",
@@ -38,6 +38,9 @@ _FAIL_ON = "warning"
     help="The model's config.json, or its folder.",
 )
 @click.option("--server", metavar="NAME", help="Judge this server of a file that starts several.")
+@click.option(
+    "--skip-unrelated", is_flag=True, help="Pass over files that start no server (for hooks)."
+)
 @fail_on_option(_FAIL_ON)
 @click.option("--no-redact", is_flag=True, help="Keep secrets in the report.")
 @gate_options
@@ -51,13 +54,14 @@ def preflight_command(
     triton: str | None,
     model_config: Path | None,
     server: str | None,
+    skip_unrelated: bool,
     fail_on: str | None,
     no_redact: bool,
     **options: object,
 ) -> int:
     r"""Judge a launch command before the server starts; needs no GPU and no SGLang.
 
-    Give the command behind --, or a file that holds it: a shell script, Dockerfile, compose file,
+    Give the command behind --, or files that hold it: a shell script, Dockerfile, compose file,
     Kubernetes manifest, or an SGLang YAML configuration. What cannot be judged without a missing
     input is listed as such.
 
@@ -72,7 +76,10 @@ def preflight_command(
     from advisor.preflight.target import Given, target_of
 
     reports = ReportOptions.of(options)
-    commands = _commands(launch, server)
+    commands = _commands(launch, server, skip_unrelated=skip_unrelated)
+    if not commands:
+        click.echo("advisor: no SGLang server is started in these files", err=True)
+        return EXIT_CLEAN
     given = Given(
         sglang=sglang,
         triton=triton,
@@ -91,15 +98,20 @@ def preflight_command(
     return report.exit_code
 
 
-def _commands(launch: tuple[str, ...], server: str | None) -> list[ServerCommand]:
-    """Read the command line, or the one file that is given instead."""
+def _commands(
+    launch: tuple[str, ...], server: str | None, *, skip_unrelated: bool
+) -> list[ServerCommand]:
+    """Read the command line, or the files that are given instead."""
     from advisor.preflight.inputs.command import of_command_line
-    from advisor.preflight.inputs.config import with_config_file
     from advisor.preflight.inputs.files import KINDS, read_file
 
-    path = Path(launch[0])
-    if len(launch) == 1 and (path.is_file() or "/" in launch[0] or "." in path.name):
-        found, folder = read_file(path), path.parent
+    paths = [Path(text) for text in launch]
+    if all(path.is_file() for path in paths) or (len(launch) == 1 and _looks_like_path(launch[0])):
+        found = [
+            _with_config_file(command, path.parent)
+            for path in paths
+            for command in read_file(path, may_be_none=skip_unrelated)
+        ]
     else:
         command = of_command_line(launch)
         if command is None:
@@ -107,19 +119,27 @@ def _commands(launch: tuple[str, ...], server: str | None) -> list[ServerCommand
                 f"{' '.join(launch)[:80]!r} starts no SGLang server: give "
                 f"`-- python -m sglang.launch_server ...`, `-- sglang serve ...`, or {KINDS}"
             )
-        found, folder = (command,), Path()
-    names = [command.name for command in found]
-    if server is not None:
-        found = tuple(command for command in found if server in command.name)
-        if not found:
-            raise ConfigError(f"--server {server!r}: the file starts {', '.join(names)}")
-    commands: list[ServerCommand] = []
-    for command in found:
-        merged, unread = with_config_file(command, folder)
-        if unread is not None:
-            click.echo(f"advisor: --config: {unread}; its options are not judged", err=True)
-        commands.append(merged)
-    return commands
+        found = [_with_config_file(command, Path())]
+    if server is None:
+        return found
+    chosen = [command for command in found if server in command.name]
+    if not chosen:
+        names = ", ".join(command.name for command in found)
+        raise ConfigError(f"--server {server!r}: the file starts {names}")
+    return chosen
+
+
+def _looks_like_path(text: str) -> bool:
+    return "/" in text or bool(Path(text).suffix)
+
+
+def _with_config_file(command: ServerCommand, folder: Path) -> ServerCommand:
+    from advisor.preflight.inputs.config import with_config_file
+
+    merged, unread = with_config_file(command, folder)
+    if unread is not None:
+        click.echo(f"advisor: --config: {unread}; its options are not judged", err=True)
+    return merged
 
 
 def _category(report: Report, server: str | None) -> str | None:

@@ -63,13 +63,18 @@ def read_policy(path: Path, known: Iterable[str], folder: Path = Path()) -> Poli
         problems.file = f"{path}: [tool.advisor]"
     else:
         text = _text(folder / path)
-    if not text.strip() or text.strip() == "{}":
+    if _is_empty(text):
         return Policy(origin=str(path))
     top = nodes.compose(text, problems)
     policy = Policy() if top is None else _policy(top, str(path), sorted(known), problems)
     if problems.lines:
         raise ConfigError("\n".join(problems.lines))
     return policy
+
+
+def _is_empty(text: str) -> bool:
+    lines = (line.strip() for line in text.splitlines())
+    return all(not line or line.startswith("#") or line in {"{}", "---"} for line in lines)
 
 
 def check_ids(patterns: Iterable[str], known: Iterable[str], option: str) -> None:

@@ -18,8 +18,8 @@ _DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 KINDS = "a shell script, Dockerfile, compose file, Kubernetes manifest or SGLang YAML config"
 
 
-def read_file(path: Path) -> tuple[ServerCommand, ...]:
-    """Return the servers that a file starts.
+def read_file(path: Path, *, may_be_none: bool = False) -> tuple[ServerCommand, ...]:
+    """Return the servers that a file starts; `may_be_none` accepts a file that starts none.
 
     Raises:
         InputError: If the file cannot be read or starts none.
@@ -31,7 +31,7 @@ def read_file(path: Path) -> tuple[ServerCommand, ...]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     found = read_text(text, path.as_posix())
-    if not found:
+    if not found and not may_be_none:
         raise InputError(
             f"{path}: no SGLang server is started in it (sglang.launch_server or sglang serve): "
             f"give {KINDS}"
