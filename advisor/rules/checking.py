@@ -23,6 +23,11 @@ def check_rules(rules: Iterable[Rule], known_ids: Iterable[str]) -> list[str]:
     ]
 
 
+def has_sound_texts(rule: Rule) -> bool:
+    """Whether the texts of a rule can be filled, so that its examples can be run."""
+    return not any(_in_texts(rule))
+
+
 def _check(rule: Rule, ids: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield each mistake with the key that it is in."""
     yield from _in_texts(rule)
