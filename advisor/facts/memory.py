@@ -56,6 +56,8 @@ class MemoryCollector:
             return
         rank = self.ranks.setdefault(hit.record.rank, RankMemory())
         free = hit.number("avail_mem") or hit.number("avail_first")
+        if hit.key == "capacity-line" and hit.values.get("dev") == "gpu":
+            free = hit.number("avail")
         rank.last_gib = rank.last_gib if free is None else free
         if hit.key in _GRAPH_KEYS:
             _take_graph(rank, hit)

@@ -13,8 +13,45 @@ from datetime import datetime
 from enum import StrEnum
 
 from advisor.facts.literals import Value
+from advisor.facts.model_resources import (
+    CapacityFacts,
+    CapacityKnob,
+    CapacityLimit,
+    MemoryCheck,
+    MemoryFacts,
+    MemoryStep,
+    RankUse,
+)
+from advisor.facts.model_serving import LoadBucket, ReplicaLoad, Serving
 from advisor.knowledge.ranges import VersionRange
 from advisor.sources.records import Evidence
+
+__all__ = [
+    "CapacityFacts",
+    "CapacityKnob",
+    "CapacityLimit",
+    "ChangedArgument",
+    "Failure",
+    "GpuFacts",
+    "Graphs",
+    "LoadBucket",
+    "LogFacts",
+    "MemoryCheck",
+    "MemoryFacts",
+    "MemoryStep",
+    "MoeFacts",
+    "MoeLookup",
+    "MoeOutcome",
+    "Parallel",
+    "Phase",
+    "RankUse",
+    "ReplicaLoad",
+    "RunFacts",
+    "Serving",
+    "Signal",
+    "Startup",
+    "Versions",
+]
 
 
 class MoeOutcome(StrEnum):
@@ -143,123 +180,24 @@ class Graphs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityLimit:
-    """One bound of the concurrency or of the token pool, with its arithmetic.
-
-    `value` is None where only `low` and `high` (None: no end) are known; `missing` names the
-    inputs that would settle it. `binds` is None where the inputs do not tell.
-    """
-
-    name: str
-    value: int | None
-    low: int
-    high: int | None
-    binds: bool | None
-    formula: str
-    inputs: tuple[str, ...]
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityKnob:
-    """One flag that raises the concurrency of a worker to `reaches`, with what it costs.
-
-    `value` is empty for a switch; `cost_gib` is memory taken from elsewhere on each GPU, None
-    where the inputs do not tell.
-    """
-
-    flag: str
-    value: str
-    reaches: int
-    formula: str
-    stops_at: str
-    cost_gib: float | None
-    cost: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityFacts:
-    """The scheduler's capacity line; with DP attention the numbers are per worker.
-
-    `slots_per_request` is known where the state pool of a hybrid model sets the limit: the state
-    slots that one request takes, so that slots // slots_per_request = max_running_requests.
-
-    `limits` are the bounds of max_running_requests as SGLang computes them, `binding_limit` the
-    name of the smallest (requested, speculative_default, deepseek_v4_default, token_estimate,
-    half_of_tokens, state_slots), `next_limit` the one behind it. `verdict` says how the recomputed
-    value stands to the logged one: verified, contradicts or cannot tell. `token_limits` and its
-    kin are the same for max_total_num_tokens (kv_memory, max_total_tokens).
-
-    `knobs` are what to turn to reach `target` requests of one worker, cheapest first;
-    `target_reason` is `requested` (more was asked for) or `queue` (requests waited at the limit).
-    """
-
-    max_running_requests: int | None = None
-    requested_max_running_requests: int | None = None
-    max_total_num_tokens: int | None = None
-    chunked_prefill_size: int | None = None
-    max_prefill_tokens: int | None = None
-    context_length: int | None = None
-    available_gpu_gib: float | None = None
-    slots_per_request: int | None = None
-    state_slots: int | None = None
-    state_bytes: int | None = None
-    kv_cell_bytes: int | None = None
-    binding_limit: str | None = None
-    binding_formula: str | None = None
-    next_limit: str | None = None
-    next_limit_value: int | None = None
-    next_formula: str | None = None
-    recomputed: int | None = None
-    verdict: str | None = None
-    verdict_reason: str | None = None
-    releases: tuple[str, ...] = ()
-    limits: tuple[CapacityLimit, ...] = ()
-    token_binding_limit: str | None = None
-    token_verdict: str | None = None
-    token_verdict_reason: str | None = None
-    token_limits: tuple[CapacityLimit, ...] = ()
-    target: int | None = None
-    target_reason: str | None = None
-    knobs: tuple[CapacityKnob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFacts:
-    """Memory of the tightest rank, GiB, in the order in which the log gives it.
-
-    `before_spread_ratio` is the least free memory over the most, over ranks, before the weights.
-    `taken_ratio` is the share of the tightest GPU that was taken before the weights.
-    """
-
-    before_weights_gib: float | None = None
-    before_weights_max_gib: float | None = None
-    before_spread_ratio: float | None = None
-    taken_ratio: float | None = None
-    weights_gib: float | None = None
-    draft_weights_gib: float | None = None
-    draft_kv_gib: float | None = None
-    after_weights_gib: float | None = None
-    kv_gib: float | None = None
-    kv_tokens: int | None = None
-    kv_dtype: str | None = None
-    mamba_gib: float | None = None
-    mamba_slots: int | None = None
-    mamba_state_gib: float | None = None
-    mamba_intermediate_gib: float | None = None
-    after_pools_gib: float | None = None
-    tightest_rank: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One phase of the start-up. `seconds` is None while its end is not in the log."""
+    """One phase of the start-up. `seconds` is None while its end is not in the log.
+
+    The time is that of the slowest of `ranks`, by its own line (`basis` logged) or by the time
+    stamps of its lines, which have whole seconds. A `nested` phase runs inside another one. What
+    is paid `once` is saved by keeping `cache` between starts.
+    """
 
     name: str
     began: datetime | None
     seconds: float | None
     basis: str
     evidence: Evidence | None
+    slowest_rank: str | None = None
+    ranks: int | None = None
+    nested: bool = False
+    once: bool = False
+    cache: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +206,10 @@ class Startup:
 
     `shard_s` is the mean time per checkpoint shard so far; `after_shards_s` what loading took
     beyond the bar of the shards; `deepgemm_s` the time in DeepGEMM's warm-up, as far as logged.
+
+    Times count from the first time stamp of the log: what the interpreter took to import before
+    it is in no line. `load_gib_per_s` is that of one rank. `once_s` is what warm caches save,
+    `untold_s` the time until ready that no phase accounts for.
     """
 
     began: datetime | None = None
@@ -291,6 +233,17 @@ class Startup:
     deepgemm_s: float | None = None
     deepgemm_begun: bool | None = None
     deepgemm_shapes: int | None = None
+    process_s: float | None = None
+    load_gib_per_s: float | None = None
+    kv_allocation_s: float | None = None
+    decode_capture_s: float | None = None
+    prefill_capture_s: float | None = None
+    draft_capture_s: float | None = None
+    autotune_s: float | None = None
+    compile_s: float | None = None
+    warmup_s: float | None = None
+    once_s: float | None = None
+    untold_s: float | None = None
     phases: tuple[Phase, ...] = ()
 
 
@@ -308,114 +261,6 @@ class Failure:
     child_failed: bool | None = None
     terminated: bool | None = None
     evidence: Evidence | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadBucket:
-    """The decode lines with `low` to `high` running requests; throughput is that of one scheduler."""
-
-    low: int
-    high: int
-    lines: int
-    mean_tokens_per_s: float
-    eager_share: float
-    queued_share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLoad:
-    """What one DP replica (and pipeline stage) did; `prefilled_tokens` without cached ones."""
-
-    rank: str
-    decode_lines: int
-    prefill_lines: int
-    prefilled_tokens: int
-    mean_running: float | None
-    max_token_usage: float | None
-    max_queue: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """Aggregates of the Prefill and Decode lines; ratios are 0..1.
-
-    A `share` is a share of decode lines. `eager_*` counts decode lines that ran without a CUDA
-    graph. Values are per printing rank (one per DP replica), all replicas taken together.
-    `prefix_swings` counts, while one request at a time is prefilled, how often a large prefill
-    that reused nothing follows one that reused a large prefix.
-
-    `prefilled_tokens` counts new and cached prompt tokens. `mean_accept_rate` is printed from
-    0.5.6 on, and leaves the bonus token out from 0.5.12 on. `mean_occupancy_ratio` is printed from
-    0.5.12 on. `retracted` is the retraction queue of a PD decode server, `retractions` counts the
-    requests put back because the KV pool was full.
-
-    `stalls` counts pauses of 10 s and more between the lines of a scheduler that had requests
-    waiting; `idle_s` is the time in such pauses with none waiting, of the busiest scheduler.
-
-    `decline_ratio` is the mean throughput of the last quarter of the run over that of the first,
-    in the range of batch sizes (a power of two) that one scheduler printed most often;
-    `decline_trend` is Kendall's tau over the run (-1 falls steadily), `decline_length_ratio` the
-    same ratio for the cached tokens of the batch. All None below 200 such lines.
-
-    `replica_token_ratio` is the fewest newly prefilled tokens of a DP replica over the mean of
-    all that printed; None below 20 prefill lines per replica.
-    """
-
-    decode_lines: int | None = None
-    prefill_lines: int | None = None
-    duration_s: float | None = None
-    max_running: int | None = None
-    mean_running: float | None = None
-    max_queue: int | None = None
-    queued_share: float | None = None
-    queued_at_cap_share: float | None = None
-    max_token_usage: float | None = None
-    mean_token_usage: float | None = None
-    full_usage_share: float | None = None
-    max_mamba_usage: float | None = None
-    mean_mamba_usage: float | None = None
-    max_swa_usage: float | None = None
-    mean_swa_usage: float | None = None
-    max_gpu_tier_usage: float | None = None
-    max_cpu_tier_usage: float | None = None
-    token_usage_when_queued: float | None = None
-    mamba_usage_when_queued: float | None = None
-    eager_decode_lines: int | None = None
-    eager_share: float | None = None
-    eager_min_running: int | None = None
-    eager_max_running: int | None = None
-    eager_beyond_captured_lines: int | None = None
-    eager_beyond_captured_share: float | None = None
-    graph_max_running: int | None = None
-    mean_gen_tokens_per_s: float | None = None
-    max_gen_tokens_per_s: float | None = None
-    buckets: tuple[LoadBucket, ...] = ()
-    mean_accept_length: float | None = None
-    mean_accept_rate: float | None = None
-    accept_lines: int | None = None
-    mean_occupancy_ratio: float | None = None
-    cached_ratio: float | None = None
-    prefilled_tokens: int | None = None
-    cached_tokens: int | None = None
-    reused_prefills: int | None = None
-    cold_prefills: int | None = None
-    cold_large_prefills: int | None = None
-    prefix_swings: int | None = None
-    retracted: int | None = None
-    retractions: int | None = None
-    max_prealloc_queue: int | None = None
-    max_transfer_queue: int | None = None
-    max_bootstrap_queue: int | None = None
-    max_inflight_queue: int | None = None
-    stalls: int | None = None
-    longest_stall_s: float | None = None
-    idle_s: float | None = None
-    decline_ratio: float | None = None
-    decline_trend: float | None = None
-    decline_length_ratio: float | None = None
-    decline_lines: int | None = None
-    replicas: tuple[ReplicaLoad, ...] = ()
-    replica_token_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,11 +304,11 @@ class RunFacts:
     changed_args: tuple[ChangedArgument, ...] = ()
     moe: MoeFacts = MoeFacts()
     graphs: Graphs = Graphs()
-    capacity: CapacityFacts = CapacityFacts()
-    memory: MemoryFacts = MemoryFacts()
+    capacity: CapacityFacts = field(default_factory=CapacityFacts)
+    memory: MemoryFacts = field(default_factory=MemoryFacts)
     startup: Startup = Startup()
     failure: Failure = Failure()
-    serving: Serving = Serving()
+    serving: Serving = field(default_factory=Serving)
     log: LogFacts = LogFacts()
     ranks: tuple[str, ...] = ()
     signals: Mapping[str, tuple[Signal, ...]] = field(default_factory=dict)

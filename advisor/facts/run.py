@@ -13,12 +13,13 @@ from advisor.facts.hits import SERVING_KEYS, Hit, rank_order
 from advisor.facts.identity import IdentityCollector
 from advisor.facts.literals import Value
 from advisor.facts.memory import MemoryCollector
-from advisor.facts.model import CapacityFacts, LogFacts, RunFacts
+from advisor.facts.model import CapacityFacts, LogFacts, MemoryFacts, RunFacts, Startup
 from advisor.facts.moe import MoeCollector
 from advisor.facts.serving import ServingCollector
 from advisor.facts.signals import SignalCollector
 from advisor.facts.startup import StartupCollector
 from advisor.facts.unrecognised import UnrecognisedCollector
+from advisor.facts.waterfall import MemorySources, explain_memory
 from advisor.sources.records import Evidence, Record, parse_time
 from advisor.sources.serving_lines import ServingBlock
 
@@ -124,19 +125,16 @@ class RunCollector:
         moe = self.moe.result()
         ranks = tuple(sorted(self._ranks, key=rank_order))
         gpu = self.identity.gpu(moe, ranks)
-        memory = self.memory.result(gpu_gib=gpu.memory_gib)
-        capacity = self.memory.capacity()
         requested = arguments.effective or {}
-        serving = self.serving.result(
-            cap=capacity.max_running_requests, captured=graphs.decode_max_batch
-        )
         parallel = self.identity.parallel(arguments.effective, ranks)
         versions = self.identity.versions(arguments, moe)
-        explained = explain(
+        failure = self.failure.result(phase=startup.open_phase)
+        serving = self.serving.result(
+            cap=self.memory.capacity().max_running_requests, captured=graphs.decode_max_batch
+        )
+        capacity = explain(
             CapacitySources(
-                capacity=_with_request(
-                    capacity, self._asked_for("max_running_requests", arguments)
-                ),
+                capacity=self._capacity(arguments),
                 memory=self.memory,
                 args=arguments.effective,
                 requested=arguments.requested,
@@ -146,6 +144,19 @@ class RunCollector:
                 parallel=parallel,
                 model_class=self.memory.model_class,
                 serving=serving,
+            )
+        )
+        memory = explain_memory(
+            MemorySources(
+                memory=self.memory,
+                facts=self.memory.result(gpu_gib=gpu.memory_gib),
+                capacity=capacity,
+                args=arguments.effective if arguments.field_names else None,
+                releases=versions.sglang,
+                parallel=parallel,
+                gpu=gpu,
+                failure=failure,
+                served=startup.ready is True or serving.decode_lines is not None,
             )
         )
         return RunFacts(
@@ -159,10 +170,10 @@ class RunCollector:
             changed_args=arguments.changed,
             moe=moe,
             graphs=graphs,
-            capacity=explained,
+            capacity=capacity,
             memory=memory,
-            startup=startup,
-            failure=self.failure.result(phase=startup.open_phase),
+            startup=_with_throughput(startup, memory, requested),
+            failure=failure,
             serving=serving,
             log=LogFacts(
                 name=name,
@@ -177,10 +188,14 @@ class RunCollector:
             evidence=self._evidence(),
         )
 
-    def _asked_for(self, name: str, arguments: Arguments) -> Value:
-        """Return an argument before a rank lowered it."""
-        dumped = self.arguments.dumped(name)
-        return dumped if dumped is not None else (arguments.effective or {}).get(name)
+    def _capacity(self, arguments: Arguments) -> CapacityFacts:
+        """Return the capacity line, with the limit as it was before a rank lowered it."""
+        dumped = self.arguments.dumped("max_running_requests")
+        asked = dumped or (arguments.effective or {}).get("max_running_requests")
+        return replace(
+            self.memory.capacity(),
+            requested_max_running_requests=asked if isinstance(asked, int) else None,
+        )
 
     def _evidence(self) -> Mapping[str, Evidence]:
         found = dict(self.memory.evidence)
@@ -200,11 +215,12 @@ class RunCollector:
         return found
 
 
-def _with_request(capacity: CapacityFacts, requested: Value) -> CapacityFacts:
-    return replace(
-        capacity,
-        requested_max_running_requests=requested if isinstance(requested, int) else None,
-    )
+def _with_throughput(startup: Startup, memory: MemoryFacts, args: Mapping[str, Value]) -> Startup:
+    """Add how fast weights were read; dummy weights are read from nowhere."""
+    seconds, gib = startup.load_s, memory.weights_gib
+    if not seconds or seconds < 1 or gib is None or args.get("load_format") == "dummy":
+        return startup
+    return replace(startup, load_gib_per_s=gib / seconds)
 
 
 def _text(value: object) -> str | None:

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from advisor.facts.hits import Hit, seconds_between
 from advisor.facts.model import Phase, Startup
+from advisor.facts.phases import Interval, PhaseCollector
 from advisor.sources.records import Evidence, Record
-
-_BEGINS = {
-    "torch-distributed-begin": "distributed init",
-    "load-weight-begin": "weight loading",
-    "graph-begin-old": "CUDA graph capture",
-    "graph-begin-new": "CUDA graph capture",
-    "graph-piecewise-begin": "prefill graph capture",
-    "flashinfer-autotune-begin": "FlashInfer autotune",
-}
-_ENDS = {
-    "torch-distributed-end": "distributed init",
-    "load-weight-end": "weight loading",
-    "graph-end-old": "CUDA graph capture",
-    "graph-end-new": "CUDA graph capture",
-    "flashinfer-autotune-end": "FlashInfer autotune",
-}
-
-
-@dataclass(slots=True)
-class _Interval:
-    begin: Record
-    end: Record | None = None
-    logged_s: float | None = None
-    open_ranks: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -72,8 +49,8 @@ class StartupCollector:
 
     first_time: datetime | None = None
     last_time: datetime | None = None
-    _phases: dict[str, _Interval] = field(default_factory=dict)
-    _order: list[str] = field(default_factory=list)
+    _phases: PhaseCollector = field(default_factory=PhaseCollector)
+    _timings: Hit | None = None
     _ready: Record | None = None
     _listening: bool = False
     _shards: tuple[int, int, float] | None = None
@@ -94,39 +71,17 @@ class StartupCollector:
 
     def take(self, hit: Hit) -> None:
         """Note a line that begins or ends a phase."""
-        if hit.key in _BEGINS:
-            self._begin(_BEGINS[hit.key], hit)
-        elif hit.key in _ENDS:
-            self._end(self._ended_phase(hit), hit)
-        elif hit.key == "server-ready":
+        self._phases.take(hit)
+        if hit.key == "server-ready":
             self._ready = self._ready or hit.record
         elif hit.key == "uvicorn-running":
             self._listening = True
         elif hit.key == "shards-progress":
             self._take_shards(hit)
+        elif hit.key == "startup-timings":
+            self._timings = hit
         elif hit.key in {"deepgemm-compile-shape", "deepgemm-warmup-progress"}:
             self._deepgemm.take(hit)
-
-    def _ended_phase(self, hit: Hit) -> str:
-        if hit.key == "graph-end-old" and "piecewise" in hit.values.get("what", ""):
-            return "prefill graph capture"
-        return _ENDS[hit.key]
-
-    def _begin(self, name: str, hit: Hit) -> None:
-        if name not in self._phases:
-            self._phases[name] = _Interval(begin=hit.record)
-            self._order.append(name)
-        self._phases[name].open_ranks.add(hit.record.rank)
-
-    def _end(self, name: str, hit: Hit) -> None:
-        interval = self._phases.get(name)
-        if interval is None:
-            return
-        interval.end = hit.record
-        interval.open_ranks.discard(hit.record.rank)
-        elapsed = hit.number("elapsed")
-        if elapsed is not None:
-            interval.logged_s = max(interval.logged_s or 0.0, elapsed)
 
     def _take_shards(self, hit: Hit) -> None:
         done, total = hit.integer("done"), hit.integer("total")
@@ -139,7 +94,7 @@ class StartupCollector:
         """Return the phases in order, the one that never ended, and the time to ready."""
         distributed = self._phases.get("distributed init")
         loading = self._phases.get("weight loading")
-        open_phase = self._open_phase()
+        open_phase = None if self._ready is not None else self._phases.last_open
         done, total, shards_s = self._shards or (None, None, None)
         return Startup(
             began=self.first_time,
@@ -147,12 +102,12 @@ class StartupCollector:
             ready=self._ready is not None,
             ready_s=seconds_between(self.first_time, self._ready.time) if self._ready else None,
             listening=self._listening,
-            last_phase=self._order[-1] if self._order else None,
+            last_phase=next(reversed(self._phases.intervals), None),
             open_phase=open_phase,
             open_phase_s=self._open_seconds(open_phase),
             distributed_begun=distributed is not None,
             distributed_done=distributed is not None and distributed.end is not None,
-            load_s=None if loading is None else _interval_seconds(loading),
+            load_s=None if loading is None else loading.seconds,
             load_begun=loading is not None,
             load_done=loading is not None and loading.end is not None,
             shards_total=total,
@@ -163,7 +118,17 @@ class StartupCollector:
             deepgemm_s=self._deepgemm.seconds(self.last_time),
             deepgemm_begun=self._deepgemm.begun,
             deepgemm_shapes=self._deepgemm.shapes or None,
-            phases=tuple(self._phase(name) for name in self._order),
+            process_s=self._seconds("process start"),
+            kv_allocation_s=self._kv_seconds(),
+            decode_capture_s=self._seconds("CUDA graph capture"),
+            prefill_capture_s=self._seconds("prefill graph capture"),
+            draft_capture_s=self._seconds("draft graph capture"),
+            autotune_s=self._seconds("FlashInfer autotune"),
+            compile_s=self._seconds("graph compilation"),
+            warmup_s=self._seconds("warm-up request"),
+            once_s=self._once_seconds(),
+            untold_s=self._untold_seconds(),
+            phases=tuple(self._phase(item) for item in self._phases.intervals.values()),
         )
 
     @property
@@ -176,36 +141,44 @@ class StartupCollector:
         interval = self._phases.get(name)
         return None if interval is None else interval.begin.evidence()
 
-    def _open_phase(self) -> str | None:
-        if self._ready is not None:
-            return None
-        return next((n for n in reversed(self._order) if self._phases[n].end is None), None)
-
     def _open_seconds(self, name: str | None) -> float | None:
-        if name is None:
+        interval = None if name is None else self._phases.get(name)
+        return None if interval is None else seconds_between(interval.begin.time, self.last_time)
+
+    def _phase(self, interval: Interval) -> Phase:
+        phase = interval.phase()
+        if phase.name == "DeepGEMM compilation":
+            return replace(phase, seconds=self._deepgemm.seconds(self.last_time))
+        return phase
+
+    def _seconds(self, name: str) -> float | None:
+        interval = self._phases.get(name)
+        return None if interval is None else interval.seconds
+
+    def _kv_seconds(self) -> float | None:
+        """Return the time of the pools: as the server sums it up (0.5.18 and later), or by time."""
+        told = None if self._timings is None else self._timings.number("kv")
+        return self._seconds("KV allocation") if told is None else told
+
+    def _once_seconds(self) -> float | None:
+        """Return the time that a warm cache saves; None where no such phase was seen."""
+        phases = [self._phase(item) for item in self._phases.intervals.values()]
+        once = [phase.seconds for phase in phases if phase.once and phase.seconds is not None]
+        return sum(once) if once else None
+
+    def _untold_seconds(self) -> float | None:
+        """Return the time until ready that no phase accounts for."""
+        if self._ready is None:
             return None
-        return seconds_between(self._phases[name].begin.time, self.last_time)
-
-    def _phase(self, name: str) -> Phase:
-        interval = self._phases[name]
-        return Phase(
-            name=name,
-            began=interval.begin.time,
-            seconds=_interval_seconds(interval),
-            basis="logged" if interval.logged_s is not None else "timestamps",
-            evidence=interval.begin.evidence(),
-        )
+        whole = seconds_between(self.first_time, self._ready.time)
+        phases = self._phases.intervals.values()
+        known = sum(item.seconds or 0.0 for item in phases if not item.lines.nested)
+        return None if whole is None else max(0.0, whole - known)
 
 
-def _interval_seconds(interval: _Interval) -> float | None:
-    if interval.logged_s is not None:
-        return interval.logged_s
-    return seconds_between(interval.begin.time, interval.end.time) if interval.end else None
-
-
-def _after_shards(loading: _Interval | None, shards_s: float | None) -> float | None:
+def _after_shards(loading: Interval | None, shards_s: float | None) -> float | None:
     """Return what weight loading took beyond the finished bar that counts its shards."""
-    load_s = None if loading is None else _interval_seconds(loading)
+    load_s = None if loading is None else loading.seconds
     if load_s is None or shards_s is None:
         return None
     return max(load_s - shards_s, 0.0)
