@@ -173,7 +173,7 @@ def _requests_of_log(
 
 def _files(tree: SglangTree | None, version: str | None, config_dir: str | None) -> ConfigFiles:
     if config_dir is not None:
-        return DiskFiles(folder=Path(config_dir))
+        return DiskFiles(folder=Path(config_dir), spelled=config_dir)
     if tree is not None:
         return tree.files
     if version is None:

@@ -19,13 +19,19 @@ OnDone = Callable[[int, int], None]
 """Called with how many distinct kernels are done, of how many."""
 
 
+OLDEST_TRITON = (3, 3)
+"""3.2 describes a kernel's constants in another way (`ASTSource`)."""
+
+
 def triton_version() -> str | None:
-    """Return the installed Triton's version without importing it; None without Triton."""
+    """Return the installed Triton's version without importing it; None without one of use."""
     for name in ("triton", "triton-windows"):
         try:
-            return metadata.version(name)
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
+        major, minor = version.split(".")[:2]
+        return version if (int(major), int(minor)) >= OLDEST_TRITON else None
     return None
 
 

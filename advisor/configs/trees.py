@@ -46,14 +46,17 @@ class DiskFiles:
 
     Attributes:
         folder: The folder that holds `configs/`.
+        spelled: The folder as SGLANG_MOE_CONFIG_DIR spells it, where that differs; "" is the
+            server's working folder.
     """
 
     folder: Path
+    spelled: str | None = None
 
     @property
     def root(self) -> str:
-        """Return the folder as text."""
-        return str(self.folder)
+        """Return the folder as the server writes it."""
+        return str(self.folder) if self.spelled is None else self.spelled.removesuffix("/")
 
     def holds(self, relative: str) -> bool:
         """Say whether `configs/<relative>` exists."""

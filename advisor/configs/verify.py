@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,12 @@ from advisor.configs.store import Job, Store, default_folder
 
 TENSOR_MEMORY_COLUMNS = 512
 """What Triton allows on Blackwell data-centre GPUs (triton/compiler/compiler.py, 3.6.0)."""
+
+
+MOST_TILE_ELEMENTS = 2**18
+MOST_STAGES = 64
+MOST_WARPS = 32
+"""Beyond these no GPU runs a kernel, and the compiler may take hours to say so."""
 
 
 class Verdict(StrEnum):
@@ -152,10 +158,26 @@ def verify_questions(
     if verifier.basis is Basis.ESTIMATED or version is None:
         return tuple(_estimated(question, verifier.target) for question in questions)
     sources: dict[bool, KernelSource] = {}
-    jobs = list(_jobs(questions, verifier, sources))
+    sane = [question for question in questions if absurdity(question.entry) is None]
+    jobs = dict(zip(sane, _jobs(sane, verifier, sources), strict=True))
     store = Store(folder=verifier.folder, triton=version)
-    results = compile_all(jobs, store, workers=verifier.workers, on_done=on_done)
-    return tuple(_checks(questions, jobs, results, verifier.target))
+    results = compile_all(list(jobs.values()), store, workers=verifier.workers, on_done=on_done)
+    return tuple(
+        _compiled(question, results[jobs[question]], verifier.target)
+        if question in jobs
+        else _estimated(question, verifier.target)
+        for question in questions
+    )
+
+
+def absurdity(entry: Entry) -> str | None:
+    """Return why an entry need not be compiled to be refused; None if it must be."""
+    m, n, k = entry.block_m, entry.block_n, entry.block_k
+    if max(m * n, m * k, n * k) > MOST_TILE_ELEMENTS:
+        return f"a tile of more than {MOST_TILE_ELEMENTS} elements"
+    if entry.stages > MOST_STAGES:
+        return f"{entry.stages} stages"
+    return "more than 1024 threads" if entry.warps > MOST_WARPS else None
 
 
 def _gemms(entry: Entry, problem: MoeProblem, *, down: bool) -> Iterator[Gemm]:
@@ -182,27 +204,20 @@ def _jobs(
         yield Job(source=source, launch=launch, sm=sm)
 
 
-def _checks(
-    questions: Sequence[Question],
-    jobs: Sequence[Job],
-    results: Mapping[Job, Resources],
-    target: Target,
-) -> Iterator[EntryCheck]:
-    for question, job in zip(questions, jobs, strict=True):
-        needs = results[job]
-        verdict, detail = judge(needs, target)
-        yield EntryCheck(
-            tokens=question.tokens,
-            entry=question.entry,
-            gemm=question.gemm,
-            verdict=verdict,
-            shared_bytes=needs.shared_bytes,
-            limit_bytes=target.shared_memory_bytes,
-            basis=Basis.COMPILED,
-            registers=needs.registers,
-            spill_bytes=needs.spill_bytes,
-            detail=detail,
-        )
+def _compiled(question: Question, needs: Resources, target: Target) -> EntryCheck:
+    verdict, detail = judge(needs, target)
+    return EntryCheck(
+        tokens=question.tokens,
+        entry=question.entry,
+        gemm=question.gemm,
+        verdict=verdict,
+        shared_bytes=needs.shared_bytes,
+        limit_bytes=target.shared_memory_bytes,
+        basis=Basis.COMPILED,
+        registers=needs.registers,
+        spill_bytes=needs.spill_bytes,
+        detail=detail,
+    )
 
 
 def judge(needs: Resources, target: Target) -> tuple[Verdict, str | None]:
@@ -218,14 +233,19 @@ def judge(needs: Resources, target: Target) -> tuple[Verdict, str | None]:
 
 def _estimated(question: Question, target: Target) -> EntryCheck:
     needed = estimate_shared_bytes(question.problem, question.entry, target.sm)
-    fits = needed <= target.shared_memory_bytes
+    absurd = absurdity(question.entry)
+    verdict, detail = Verdict.FITS, None
+    if absurd is not None:
+        verdict, detail = Verdict.REFUSED, absurd
+    elif needed > target.shared_memory_bytes:
+        verdict, detail = Verdict.TOO_LARGE, "shared memory"
     return EntryCheck(
         tokens=question.tokens,
         entry=question.entry,
         gemm=question.gemm,
-        verdict=Verdict.FITS if fits else Verdict.TOO_LARGE,
+        verdict=verdict,
         shared_bytes=needed,
         limit_bytes=target.shared_memory_bytes,
         basis=Basis.ESTIMATED,
-        detail=None if fits else "shared memory",
+        detail=detail,
     )

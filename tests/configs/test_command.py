@@ -134,6 +134,19 @@ def test_lookup_in_an_overlay_replaces_the_bundled_folder(
     assert "FileNotFoundError" in out
 
 
+def test_an_empty_config_dir_is_the_servers_working_folder(
+    capsys: pytest.CaptureFixture[str],
+    install: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs" / "triton_3_6_0").mkdir(parents=True)
+    numbers = ("--experts", 8, "--width", 512, "--gpu", "H200 SXM", "--triton", "3.6.0")
+    _, out, _ = call(capsys, "lookup", *numbers, "--sglang", install, "--config-dir", "")
+    assert f"Config file not found at configs/triton_3_6_0/{NAME}, you can" in out
+
+
 def test_lookup_of_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = {
         "architectures": ["Qwen3MoeForCausalLM"],

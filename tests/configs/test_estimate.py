@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,24 @@ def test_without_triton_the_verdict_is_an_estimate() -> None:
     assert check.basis is Basis.ESTIMATED
     assert (check.verdict, check.shared_bytes) == (Verdict.TOO_LARGE, 147456)
     assert check.registers is None
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"block_m": 65536}, "a tile of more than 262144 elements"),
+        ({"num_stages": 65536}, "65536 stages"),
+        ({"num_warps": 64}, "more than 1024 threads"),
+    ],
+)
+def test_absurd_entries_are_refused_without_the_compiler(
+    change: dict[str, Any], detail: str
+) -> None:
+    target = Target(name="a card", sm=120, shared_memory_bytes=101376)
+    small = Entry(block_m=16, block_n=64, block_k=64, group_m=1, num_warps=4, num_stages=3)
+    question = Question(
+        tokens=1, entry=replace(small, **change), problem=KINDS["bf16"], gemm=Gemm.UP
+    )
+    for verifier in (Verifier(target=target), Verifier(target=target, estimate=True)):
+        (check,) = verify_questions([question], verifier)
+        assert (check.verdict, check.detail) == (Verdict.REFUSED, detail)
