@@ -27,37 +27,27 @@ _LONGEST_NUMBER = 9
 _LIKELY_TILES = 64
 
 
-class _Budget(click.ParamType):
-    """A duration such as 10m, 90s or 1h; a bare number is minutes. Gives seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse a duration."""
-        match = _BUDGET.fullmatch(str(value).strip())
-        seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-        if seconds < 1:
-            self.fail(f"{value!r} is no duration; write 10m, 90s or 1h", param, ctx)
-        return seconds
+def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
+    """Return the seconds of 10m, 90s or 1h; a bare number is minutes."""
+    if value is None:
+        return None
+    match = _BUDGET.fullmatch(value.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if seconds < 1:
+        raise click.BadParameter(f"{value!r} is no duration; write 10m, 90s or 1h")
+    return seconds
 
 
-class _Sizes(click.ParamType):
-    """Whole numbers separated by commas."""
-
-    name = "sizes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Parse the numbers."""
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in str(value).split(",")]
-        if not all(part.isdecimal() and len(part) <= _LONGEST_NUMBER for part in parts):
-            self.fail(f"{value!r}: write whole numbers separated by commas", param, ctx)
-        return tuple(int(part) for part in parts)
+def _sizes(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> tuple[int, ...] | None:
+    """Return whole numbers that were separated by commas."""
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdecimal() and len(part) <= _LONGEST_NUMBER for part in parts):
+        raise click.BadParameter(f"{value!r}: write whole numbers separated by commas")
+    return tuple(int(part) for part in parts)
 
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -76,7 +66,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--shape",
-    type=_Sizes(),
+    callback=_sizes,
     metavar="E,N,K,TOPK",
     help="In place of a model: experts and width of one rank, hidden size, experts per token.",
 )
@@ -87,13 +77,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--block-shape",
-    type=_Sizes(),
+    callback=_sizes,
     metavar="N,K",
     help="Quantisation block of fp8 or int8 weights, with --shape.",
 )
 @click.option(
     "--batch-sizes",
-    type=_Sizes(),
+    callback=_sizes,
     metavar="M,...",
     help="In tokens. Default: the 18 of SGLang's tuner.",
 )
@@ -111,7 +101,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="How many tiles to measure.",
 )
-@click.option("--budget", type=_Budget(), metavar="10m", help="Stop then, with the best so far.")
+@click.option(
+    "--budget", callback=_duration, metavar="10m", help="Stop then, with the best so far."
+)
 @click.option(
     "--sglang", type=_FOLDER, metavar="DIR", help="The server's sglang/ folder, if not beside us."
 )
@@ -155,7 +147,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--rehearse", is_flag=True, help="Go through it with a made-up GPU; the files mean nothing."
 )
-def tune_command(  # noqa: PLR0913  (one parameter an option)
+def tune_command(
     *,
     model: Path | None,
     tp: int,

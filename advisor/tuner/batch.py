@@ -18,6 +18,7 @@ from advisor.tuner.space import Tile
 from advisor.tuner.work import Entrant, Outcome, Race, Timed, Trial
 
 _TILES_PER_HEIGHT = 4
+_LAST_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ class BatchSearch:
             if (total := _pair_us(pair, times, one_tile=self._one_tile)) is not None
         }
         best = sorted(sums, key=lambda pair: (sums[pair], pair.up, pair.down))
-        chosen = dict.fromkeys([*best[:3], *self.references.pairs])
+        chosen = dict.fromkeys([*best[:_LAST_PAIRS], *self.references.pairs])
         return Race(tokens=self.tokens, entrants=tuple(pair.entrant for pair in chosen))
 
     def _ceilings(self) -> dict[Gemm, Ceiling]:

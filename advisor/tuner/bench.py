@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ from advisor.tuner.work import Entrant, Failed, Failure, Outcome, Race, Raced, T
 
 _FEWEST_REPLAYS, _MOST_REPLAYS = 4, 12
 _SCREENING_US = 8000.0
-_RACE_ROUNDS = 10
+_FEWEST_ROUNDS, _MOST_ROUNDS = 10, 40
+_RACE_US = 300_000.0
 _CHECKED_ROWS = 16
 _LARGEST_ERROR_RATIO = 0.02
 _FATAL = ("illegal", "misaligned", "launch failure", "device-side assert", "hardware")
@@ -69,6 +70,15 @@ class _Batch:
     sorted_rows: dict[int, list[tuple[Any, Any, Any]]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """An entrant as a CUDA graph of `launches` turns."""
+
+    graph: Any
+    launches: int
+    error_ratio: float
+
+
 class GpuBench:
     """One GPU with the problem's weights on it."""
 
@@ -88,7 +98,6 @@ class GpuBench:
             gemm: make_weights(self._problem, gemm, "cuda") for gemm in Gemm
         }
         self._built: dict[Launch, Any] = {}
-        self._batch: _Batch | None = None
         self._batches: dict[int, _Batch] = {}
 
     def measure(self, work: Work) -> Outcome:
@@ -123,25 +132,31 @@ class GpuBench:
     def _race(self, race: Race) -> Raced:
         batch = self._batch_of(race.tokens)
         prepared = [self._prepare(batch, entrant) for entrant in race.entrants]
-        samples: list[list[float]] = [[] for _ in race.entrants]
-        running = [place for place, one in enumerate(prepared) if not isinstance(one, Failed)]
-        for turn in range(-1, _RACE_ROUNDS):
-            for place in running if turn % 2 else reversed(running):
-                graph, launches, _ = prepared[place]
-                latency = self._replay_us(graph, launches)
-                if turn >= 0:
-                    samples[place].append(latency)
+        running = {place: one for place, one in enumerate(prepared) if not isinstance(one, Failed)}
+        samples = self._rounds(running)
         return Raced(
             answers=tuple(
                 one
                 if isinstance(one, Failed)
-                else Timed(samples_us=tuple(taken), error_ratio=one[2])
-                for one, taken in zip(prepared, samples, strict=True)
+                else Timed(samples_us=tuple(samples[place]), error_ratio=one.error_ratio)
+                for place, one in enumerate(prepared)
             )
         )
 
-    def _prepare(self, batch: _Batch, entrant: Entrant) -> Any:
-        """Return (graph, launches, error) of an entrant, or why it cannot run."""
+    def _rounds(self, running: Mapping[int, _Ready]) -> dict[int, list[float]]:
+        """Replay all in turns, each round in the other direction; the first one only warms up."""
+        warm_us = sum(self._replay_us(one.graph, 1) for one in running.values())
+        rounds = max(_FEWEST_ROUNDS, min(_MOST_ROUNDS, 2 * round(_RACE_US / 2 / max(warm_us, 1.0))))
+        order = tuple(running)
+        samples: dict[int, list[float]] = {place: [] for place in order}
+        for turn in range(rounds):
+            for place in order if turn % 2 else order[::-1]:
+                one = running[place]
+                samples[place].append(self._replay_us(one.graph, one.launches))
+        return samples
+
+    def _prepare(self, batch: _Batch, entrant: Entrant) -> _Ready | Failed:
+        """Capture an entrant and check its numbers; say why if it cannot run."""
         parts: list[list[Callable[[], None]]] = []
         worst = 0.0
         for gemm, tile in entrant.parts():
@@ -155,7 +170,7 @@ class GpuBench:
             worst = max(worst, error)
             parts.append(calls)
         turns = [call for turn in zip(*parts, strict=True) for call in turn]
-        return self._capture(turns), len(parts[0]), worst
+        return _Ready(graph=self._capture(turns), launches=len(parts[0]), error_ratio=worst)
 
     def _capture(self, calls: list[Callable[[], None]]) -> Any:
         graph = self._torch.cuda.CUDAGraph()

@@ -7,38 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
-from advisor.errors import ConfigError
 from advisor.tuner.prior import Prior, shipped_prior
 from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, Strategy
 from advisor.tuner.simulate import Curve, Table, problem_of_table, read_tables, simulate
 from advisor.tuner.space import legal_tiles
 
 _RECORDED_ON = "H200"
-_REPETITIONS = 20
-_BUDGET = 200
+_GUIDED = (5, 64)
+_RANDOM = (50, 200)
+"""Repetitions, and measurements in each."""
 
 
 def compare_strategies(path: Path, prior: Prior | None = None) -> str:
     """Return how the guided search, without and with the prior, fares against random search.
 
     Raises:
-        InputError: If the file holds no recorded measurements.
-        ConfigError: If it does not tell the shape it was measured on.
+        InputError: If the file holds no recorded measurements, or does not tell their shape.
     """
     tables = read_tables(path)
     problem = problem_of_table(path)
-    if problem is None:
-        raise ConfigError(f"{path} does not tell the shape it was measured on")
     target = target_of_gpu(_RECORDED_ON)
     head = (
-        f"{len(tables)} recorded table(s) of {path.name}; {_REPETITIONS} repetitions, "
-        "measurements until within 2 % and 1 % of the best (median), "
-        "then best found / best there is (mean, worst); the shipped prior may know this shape"
+        f"{len(tables)} recorded table(s) of {path.name}: measurements until within 2 % "
+        "and 1 % of the best (median), then best found / best there is (mean, worst); the shipped prior may know this shape"
     )
     lines = [head]
     for table in tables:
         for name, start in strategies(table, problem, target, prior or shipped_prior()).items():
-            curve = simulate(table, name, start, repetitions=_REPETITIONS, budget=_BUDGET)
+            repetitions, budget = _GUIDED if name.startswith("guided") else _RANDOM
+            curve = simulate(table, name, start, repetitions=repetitions, budget=budget)
             lines.append(curve_line(curve))
     return "\n".join(lines) + "\n"
 
@@ -51,7 +48,7 @@ def strategies(
     tiles = [
         tile for tile in legal_tiles(problem, gemm, table.tokens, target) if tile in table.samples
     ]
-    effort = replace(EFFORTS["thorough"], evaluations=_BUDGET)
+    effort = replace(EFFORTS["thorough"], evaluations=_GUIDED[1])
     scores = prior.scores(tiles, problem, gemm, table.tokens, target.sm)
     valid = [tile for tile, samples in table.samples.items() if samples]
     return {

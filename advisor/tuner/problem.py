@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from advisor.configs.names import ExpertDtype, MoeConfigName, device_in_file_name
 from advisor.configs.problem import Gemm, MoeProblem
-from advisor.errors import ConfigError
+from advisor.errors import ConfigError, InputError
 
 SGLANG_BATCH_SIZES = (
     1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096,
@@ -16,6 +18,10 @@ _LARGEST_DIMENSION = 2**20
 _LARGEST_EXPERTS = 4096
 _LARGEST_BATCH = 2**18
 _SMALLEST_BLOCK = 16
+_LABEL = re.compile(
+    r"E=(\d{1,9}) N=(\d{1,9}) K=(\d{1,9}) top-k (\d{1,9}) (bf16|fp16|fp8_w8a8|int8_w8a8)"
+    r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?"
+)
 
 
 def check_problem(problem: MoeProblem) -> MoeProblem:
@@ -101,6 +107,29 @@ def label(problem: MoeProblem) -> str:
     return (
         f"E={problem.experts} N={problem.width} K={problem.hidden} top-k {problem.top_k} "
         f"{problem.dtype or problem.activation}{block}{channel}"
+    )
+
+
+def problem_of_label(text: str) -> MoeProblem:
+    """Parse what `label` writes.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    match = _LABEL.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is not the label of a MoE problem")
+    experts, width, hidden, top_k = (int(size) for size in match.group(1, 2, 3, 4))
+    kind = match[5]
+    return MoeProblem(
+        experts=experts,
+        width=width,
+        hidden=hidden,
+        top_k=top_k,
+        dtype=None if kind in {"bf16", "fp16"} else ExpertDtype(kind),
+        block_shape=(int(match[6]), int(match[7])) if match[6] else None,
+        per_channel=match[8] is not None,
+        activation=kind if kind == "fp16" else "bf16",
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import cast
+from typing import Any, cast
 
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import InputError
 from advisor.tuner.journal import Journal
+from advisor.tuner.problem import problem_of_label
 from advisor.tuner.search import Strategy
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Timed, trial_from_key
@@ -26,6 +28,7 @@ _COLUMNS = (
     "num_stages",
 )
 _SQLITE_MAGIC = b"SQLite format 3\x00"
+_GZIP_MAGIC = b"\x1f\x8b"
 _ROUND = 8
 _CHECKPOINTS = (16, 32, 48, 100, 200)
 _WITHIN = (1.02, 1.01)
@@ -133,15 +136,18 @@ def read_tables(path: Path) -> tuple[Table, ...]:
     Raises:
         InputError: If the file is neither, or holds no measurement.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_SQLITE_MAGIC))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
-    tables = _from_journal(path) if head == _SQLITE_MAGIC else (_from_json(path),)
+    tables = _from_journal(path) if _is_journal(path) else (_from_json(path),)
     if not any(any(table.samples.values()) for table in tables):
         raise InputError(f"{path} holds no measurement")
     return tables
+
+
+def _is_journal(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
 
 
 def _from_journal(path: Path) -> tuple[Table, ...]:
@@ -158,13 +164,19 @@ def _from_journal(path: Path) -> tuple[Table, ...]:
     )
 
 
+def _document(path: Path) -> Any:
+    raw = path.read_bytes()
+    return json.loads(gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+
+
 def _from_json(path: Path) -> Table:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _document(path)
         columns = document["columns"]
         places = [columns.index(column) for column in _COLUMNS]
         samples_at = columns.index("us_samples")
         tokens = int(document["M"])
+        gemm = Gemm(document["gemm"]) if "gemm" in document else None
         samples = {
             Tile(*(int(row[place]) for place in places)): tuple(row[samples_at] or ())
             for row in cast("list[list[object]]", document["rows"])
@@ -173,18 +185,22 @@ def _from_json(path: Path) -> Table:
         raise InputError(
             f"{path} is neither a tuning journal nor an exhaustive table: {error}"
         ) from error
-    return Table(name=f"batch {tokens}", tokens=tokens, gemm=None, samples=samples)
+    name = f"batch {tokens}, {gemm}" if gemm else f"batch {tokens}, both"
+    return Table(name=name, tokens=tokens, gemm=gemm, samples=samples)
 
 
-def problem_of_table(path: Path) -> MoeProblem | None:
-    """Return the shape that a JSON table names in its `meta`; None if it names none."""
+def problem_of_table(path: Path) -> MoeProblem:
+    """Return the shape that recorded measurements belong to.
+
+    Raises:
+        InputError: If the file does not tell.
+    """
+    if _is_journal(path):
+        with Journal(path) as journal:
+            return problem_of_label(journal.identity().get("problem", ""))
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))["meta"]
-        return MoeProblem(
-            experts=int(meta["E"]),
-            width=int(meta["N"]),
-            hidden=int(meta["K"]),
-            top_k=int(meta["topk"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        meta = _document(path)["meta"]
+        sizes = [int(meta[name]) for name in ("E", "N", "K", "topk")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} does not tell the shape it was measured on: {error}") from error
+    return MoeProblem(experts=sizes[0], width=sizes[1], hidden=sizes[2], top_k=sizes[3])
