@@ -23,7 +23,6 @@ from advisor.facts import model
 from advisor.findings import Category, Confidence, Severity
 from advisor.knowledge.ranges import VersionRange
 from advisor.report.document import SCHEMA_VERSION
-from advisor.sources.records import Evidence
 
 TARGET = Path(__file__).resolve().parent.parent / "advisor" / "data" / "report.schema.json"
 _SCALARS: Mapping[object, str] = {
@@ -35,17 +34,7 @@ _SCALARS: Mapping[object, str] = {
     Version: "string",
     VersionRange: "string",
 }
-_RECORDS = (
-    model.CapacityFacts,
-    model.MemoryFacts,
-    model.MoeLookup,
-    model.Graphs,
-    model.Startup,
-    model.Serving,
-    model.Failure,
-    model.ChangedArgument,
-    Evidence,
-)
+_FACTS = ("capacity", "memory", "graphs", "startup", "serving", "failure")
 _Schema = dict[str, object]
 _TEXT: _Schema = {"type": "string"}
 _COUNT: _Schema = {"type": "integer", "minimum": 0}
@@ -62,7 +51,10 @@ def schema() -> _Schema:
         "Finding": _finding(),
         "Facts": _facts(),
     }
-    for record in _RECORDS:
+    hints = typing.get_type_hints(model.RunFacts)
+    for name in _FACTS:
+        _kind(hints[name], definitions)
+    for record in (model.MoeLookup, model.ChangedArgument):
         _define(record, definitions)
     action = _properties(definitions["Action"])
     plan = _object({"rule": _TEXT, "severity": _words(Severity), **action})

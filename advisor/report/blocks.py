@@ -7,50 +7,16 @@ from dataclasses import replace
 
 from advisor.facts.model import MoeLookup, MoeOutcome, RunFacts
 from advisor.report.prose import one_line
-from advisor.report.quantities import counted, duration, gib, thousands
+from advisor.report.quantities import duration
+from advisor.report.resource_tables import capacity_block, knob_block, memory_block
 from advisor.report.serving_tables import replica_block, serving_block, throughput_block
-from advisor.report.tables import Block, Row, count, known, size
+from advisor.report.tables import Block, Row, known
 
 
 def blocks(run: RunFacts) -> tuple[Block, ...]:
     """Return the blocks that have something to show, in the order in which they are read."""
     made = (make(run) for make in _BLOCKS)
     return tuple(replace(block, note=one_line(block.note)) for block in made if block.rows)
-
-
-def _capacity(run: RunFacts) -> Block:
-    capacity = run.capacity
-    rows = [
-        count("Requests at a time", capacity.max_running_requests),
-        count("KV cache tokens", capacity.max_total_num_tokens),
-        count("Context length", capacity.context_length),
-        count("Chunked prefill", capacity.chunked_prefill_size),
-        count("Prefill token limit", capacity.max_prefill_tokens),
-    ]
-    per_worker = run.parallel.dp_attention
-    return Block(title="Capacity", rows=known(rows), note="per DP worker" if per_worker else "")
-
-
-def _memory(run: RunFacts) -> Block:
-    memory, graphs = run.memory, run.graphs
-    total = memory.before_weights_gib
-    kv_detail = [
-        "" if memory.kv_tokens is None else f"{thousands(memory.kv_tokens)} tokens",
-        (memory.kv_dtype or "").removeprefix("torch."),
-    ]
-    slots = "" if memory.mamba_slots is None else counted(memory.mamba_slots, "slot")
-    rows = [
-        size("Weights", memory.weights_gib, total),
-        size("Draft weights", memory.draft_weights_gib, total),
-        size("KV cache", memory.kv_gib, total, ", ".join(part for part in kv_detail if part)),
-        size("State pool", memory.mamba_gib, total, slots),
-        size("Decode graphs", graphs.decode_gib, total),
-        size("Prefill graphs", graphs.prefill_gib, total),
-        size("Free at the end", run.capacity.available_gpu_gib, total),
-    ]
-    rank = f" on {memory.tightest_rank}" if memory.tightest_rank else ""
-    note = "" if total is None else f"of {gib(total)} free before the weights{rank}"
-    return Block(title="Memory", rows=known(rows), note=note)
 
 
 def _startup(run: RunFacts) -> Block:
@@ -109,8 +75,9 @@ def _changed(run: RunFacts) -> Block:
 
 
 _BLOCKS: tuple[Callable[[RunFacts], Block], ...] = (
-    _capacity,
-    _memory,
+    capacity_block,
+    knob_block,
+    memory_block,
     serving_block,
     throughput_block,
     replica_block,

@@ -53,7 +53,7 @@ class Canvas:
             start = margin if lines or first is None else first
             lines += textwrap.wrap(
                 item.text,
-                width=max(self.style.width, indent + 20),
+                width=max(self.style.width, indent + 12),
                 initial_indent=start + bullet,
                 subsequent_indent=margin + " " * len(bullet),
                 break_on_hyphens=False,
@@ -70,7 +70,7 @@ class Canvas:
         return set_cell_size(folded, max(1, room - 1)).rstrip() + "…"
 
     def rows(self, cells: Sequence[tuple[str, str, float | None]], *, indent: int) -> list[str]:
-        """Lay out labels, values and bars in columns; values that do not fit are cut."""
+        """Lay out labels, values and bars in columns; long labels are cut, long values wrapped."""
         label_width = min(max((len(label) for label, _, _ in cells), default=0), self._label_room)
         barred = [value for _, value, share in cells if share is not None]
         value_width = max((len(value) for value in barred), default=0)
@@ -80,7 +80,7 @@ class Canvas:
             name = self.cut(label, label_width).ljust(label_width)
             start = " " * indent + name + "  "
             if not barred:
-                lines.append(start + self.cut(value, self.style.width - len(start)))
+                lines += self.wrapped(value, indent=len(start), first=start) or [start.rstrip()]
                 continue
             bar = bar_of(share or 0.0, min(bar_room, 40))
             lines.append(f"{start}{value.rjust(value_width)}  {bar}".rstrip())
@@ -94,10 +94,10 @@ class Canvas:
         """Join lines to the text of a report.
 
         A line that would begin with `::` is a command to the runner of some forges, and gets a
-        space between the colons.
+        space for the second colon.
         """
         text = "\n".join(lines).rstrip("\n") + "\n"
-        text = regex.sub(r"(?m)^((?:[ \t]|\x1b\[[0-9;]*m)*):(?=:)", r"\1: ", text, timeout=5.0)
+        text = regex.sub(r"(?m)^((?:[ \t]|\x1b\[[0-9;]*m)*)::", r"\1: ", text, timeout=5.0)
         if not self.style.ascii_only:
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

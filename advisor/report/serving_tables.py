@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.facts.model import LoadBucket, RunFacts, Serving
+from advisor.facts.model import RunFacts
 from advisor.report.quantities import counted, duration, percent, thousands
 from advisor.report.tables import Block, Row, count, known, most, ratio
 
@@ -18,7 +18,7 @@ def serving_block(run: RunFacts) -> Block:
     rows = [
         most("Running requests", serving.max_running),
         most("Queued requests", serving.max_queue),
-        _throughput(serving),
+        _throughput(run),
         ratio("KV cache in use, most", serving.max_token_usage),
         ratio("State pool in use, most", serving.max_mamba_usage),
         ratio("Sliding window in use, most", serving.max_swa_usage),
@@ -28,8 +28,8 @@ def serving_block(run: RunFacts) -> Block:
         if accepted is None
         else Row(label="Accept length", value=f"{accepted:.2f} on average"),
         count("Requests retracted", serving.retractions or None),
-        _stalls(serving),
-        _decline(serving),
+        _stalls(run),
+        _decline(run),
     ]
     seen = [
         counted(serving.decode_lines or 0, "decode line"),
@@ -39,7 +39,8 @@ def serving_block(run: RunFacts) -> Block:
     return Block(title="Serving", rows=known(rows), note=f"{' and '.join(seen)}{span}")
 
 
-def _throughput(serving: Serving) -> Row | None:
+def _throughput(run: RunFacts) -> Row | None:
+    serving = run.serving
     if serving.mean_gen_tokens_per_s is None:
         return None
     peak = serving.max_gen_tokens_per_s
@@ -48,7 +49,8 @@ def _throughput(serving: Serving) -> Row | None:
     return Row(label="Generated tokens per second", value=f"{mean} on average{highest}")
 
 
-def _stalls(serving: Serving) -> Row | None:
+def _stalls(run: RunFacts) -> Row | None:
+    serving = run.serving
     if not serving.stalls:
         return None
     longest = serving.longest_stall_s
@@ -58,11 +60,12 @@ def _stalls(serving: Serving) -> Row | None:
     return Row(label="Stalls while requests waited", value=value)
 
 
-def _decline(serving: Serving) -> Row | None:
+def _decline(run: RunFacts) -> Row | None:
     """Show the end against the beginning where the log is long enough for it."""
-    if serving.decline_ratio is None:
+    ratio_of_ends = run.serving.decline_ratio
+    if ratio_of_ends is None:
         return None
-    value = f"{percent(serving.decline_ratio)} of the first"
+    value = f"{percent(ratio_of_ends)} of the first"
     return Row(label="Throughput of the last quarter", value=value)
 
 
@@ -70,7 +73,14 @@ def throughput_block(run: RunFacts) -> Block:
     """Show the throughput of one scheduler by the number of running requests."""
     buckets = run.serving.buckets
     highest = max((bucket.mean_tokens_per_s for bucket in buckets), default=0.0)
-    rows = tuple(_bucket(bucket, highest) for bucket in buckets)
+    rows = tuple(
+        Row(
+            label=_bucket(bucket.low, bucket.high, bucket.lines, bucket.eager_share),
+            value=thousands(bucket.mean_tokens_per_s),
+            share=bucket.mean_tokens_per_s / highest if highest else None,
+        )
+        for bucket in buckets
+    )
     return Block(
         title="Throughput by running requests",
         rows=rows,
@@ -78,14 +88,10 @@ def throughput_block(run: RunFacts) -> Block:
     )
 
 
-def _bucket(bucket: LoadBucket, highest: float) -> Row:
-    requests = f"{bucket.low}" if bucket.low == bucket.high else f"{bucket.low}–{bucket.high}"
-    eager = f", {percent(bucket.eager_share)} without a graph" if bucket.eager_share else ""
-    return Row(
-        label=f"{requests} ({counted(bucket.lines, 'line')}{eager})",
-        value=thousands(bucket.mean_tokens_per_s),
-        share=bucket.mean_tokens_per_s / highest if highest else None,
-    )
+def _bucket(low: int, high: int, lines: int, eager_share: float) -> str:
+    requests = f"{low}" if low == high else f"{low}–{high}"
+    eager = f", {percent(eager_share)} without a graph" if eager_share else ""
+    return f"{requests} ({counted(lines, 'line')}{eager})"
 
 
 def replica_block(run: RunFacts) -> Block:

@@ -20,7 +20,7 @@ SGR = regex.compile(r"\x1b\[[0-9;]*m")
 
 def commands(report: Report) -> set[str]:
     return {
-        line.strip().replace("::", ": :", 1) if line.startswith("::") else line.strip()
+        line.strip().replace("::", ": ", 1) if line.startswith("::") else line.strip()
         for finding in report.verdicts.findings
         for action in finding.actions
         for line in action.command.splitlines()
