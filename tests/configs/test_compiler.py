@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,14 @@ from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu, target_of_s
 from advisor.configs.repair import repair_file
 from advisor.configs.trees import read_releases
 from advisor.configs.verify import Basis, Question, Verdict, Verifier, verify_questions
-from tests.configs.test_estimate import GRID, KINDS, points
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_triton")]
 
 LARGE = Entry(block_m=64, block_n=128, block_k=128, group_m=1, num_warps=4, num_stages=4)
 SMALL = Entry(block_m=16, block_n=64, block_k=64, group_m=1, num_warps=4, num_stages=3)
 TMA = replace(SMALL, use_tma=True)
-PLAIN = KINDS["bf16"]
-SCALED = KINDS["fp8 block 128"]
+PLAIN = MoeProblem(experts=128, width=768, hidden=2048, top_k=8)
+SCALED = replace(PLAIN, dtype=ExpertDtype.FP8_W8A8, block_shape=(128, 128))
 
 
 def ask(
@@ -36,13 +36,13 @@ def ask(
     return [check.shared_bytes for check in checks]
 
 
-def test_the_recorded_grid_is_still_the_compilers(tmp_path: Path) -> None:
+def test_the_recorded_grid_is_still_the_compilers(tmp_path: Path, grid: Any) -> None:
     draw = random.Random(7)  # noqa: S311
-    for title in draw.sample(sorted(GRID["grids"]), 6):
+    for title in draw.sample(sorted(grid.titles), 5):
         kind, _, sm = title.rpartition(", SM")
-        sample = draw.sample(list(points(title)), 4)
+        sample = draw.sample(list(grid.points(title)), 3)
         verifier = Verifier(target=target_of_sm(int(sm)), folder=tmp_path)
-        measured = ask(verifier, KINDS[kind], *(entry for entry, _ in sample))
+        measured = ask(verifier, grid.kinds[kind], *(entry for entry, _ in sample))
         assert measured == [recorded for _, recorded in sample], title
 
 
@@ -87,7 +87,7 @@ def test_progress_ends_at_the_distinct_kernels(tmp_path: Path) -> None:
 @pytest.mark.network
 @pytest.mark.parametrize("version", read_releases())
 def test_the_kernel_of_every_release_compiles(
-    version: str, server_package: Callable[[str], Path], tmp_path: Path
+    version: str, server_package: Callable[[str], Path], tmp_path: Path, grid: Any
 ) -> None:
     target = target_of_sm(90)
     theirs = Verifier(target=target, package=server_package(version), folder=tmp_path)
@@ -95,9 +95,9 @@ def test_the_kernel_of_every_release_compiles(
     entries = (SMALL, LARGE, TMA) if version >= "0.5.6" else (SMALL, LARGE)
     for kind in ("bf16", "fp8 tensor", "int4 group 128", "int8 channel"):
         tried = entries[:2] if kind != "bf16" else entries
-        measured = ask(theirs, KINDS[kind], *tried)
+        measured = ask(theirs, grid.kinds[kind], *tried)
         swaps = kind.startswith("fp8") and version < "0.5.9"
-        assert swaps or measured == ask(ours, KINDS[kind], *tried), kind
+        assert swaps or measured == ask(ours, grid.kinds[kind], *tried), kind
     if version >= "0.5.9":
         assert ask(theirs, SCALED, LARGE, TMA, gemm=Gemm.DOWN) == ask(
             ours, SCALED, LARGE, TMA, gemm=Gemm.DOWN

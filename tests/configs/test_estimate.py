@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +9,23 @@ import pytest
 
 from advisor.configs.entries import Entry
 from advisor.configs.estimate import estimate_shared_bytes
-from advisor.configs.names import ExpertDtype
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.verify import Basis, Question, Verdict, Verifier, verify_questions
 from advisor.knowledge.gpus import shared_memory_bytes
 
-GRID = json.loads(
-    (Path(__file__).parent.parent / "fixtures/configs/shared_memory_grid.json").read_text()
-)
+GRID_FILE = Path(__file__).parent.parent / "fixtures" / "configs" / "shared_memory_grid.json"
+TITLES = tuple(json.loads(GRID_FILE.read_text())["grids"])
+PLAIN = MoeProblem(experts=128, width=768, hidden=2048, top_k=8)
 
 
-def problem(**fields: Any) -> MoeProblem:
-    return MoeProblem(experts=128, width=768, hidden=2048, top_k=8, **fields)
-
-
-KINDS = {
-    "bf16": problem(),
-    "fp8 block 128": problem(dtype=ExpertDtype.FP8_W8A8, block_shape=(128, 128)),
-    "fp8 tensor": problem(dtype=ExpertDtype.FP8_W8A8),
-    "fp8 channel": problem(dtype=ExpertDtype.FP8_W8A8, per_channel=True),
-    "int8 channel": problem(dtype=ExpertDtype.INT8_W8A8, per_channel=True),
-    "int4 group 128": problem(dtype=ExpertDtype.INT4_W4A16, group_size=128),
-    "int8 weights": problem(dtype=ExpertDtype.INT8_W8A16),
-}
-
-
-def points(title: str) -> Iterator[tuple[Entry, int]]:
-    """Yield the entries of one grid with the bytes that the compiler reported."""
-    axes = GRID["axes"]
-    steps = axes["k"]["bf16" if title.startswith("bf16") else "other"]
-    grid = product(axes["m"], axes["n"], steps, axes["warps"], axes["stages"])
-    for (m, n, k, warps, stages), measured in zip(grid, GRID["grids"][title], strict=True):
-        yield (
-            Entry(block_m=m, block_n=n, block_k=k, group_m=1, num_warps=warps, num_stages=stages),
-            measured,
-        )
-
-
-@pytest.mark.parametrize("title", GRID["grids"])
-def test_the_estimate_equals_the_compiler_over_the_whole_grid(title: str) -> None:
+@pytest.mark.parametrize("title", TITLES)
+def test_the_estimate_equals_the_compiler_over_the_whole_grid(title: str, grid: Any) -> None:
     kind, _, sm = title.rpartition(", SM")
     limit = shared_memory_bytes(int(sm))
     assert limit is not None
     wrong = []
-    for entry, measured in points(title):
-        estimate = estimate_shared_bytes(KINDS[kind], entry, int(sm))
+    for entry, measured in grid.points(title):
+        estimate = estimate_shared_bytes(grid.kinds[kind], entry, int(sm))
         assert measured == 0 or (estimate > limit) == (measured > limit), entry
         if measured not in {0, estimate}:
             wrong.append(entry)
@@ -67,7 +37,7 @@ def test_the_estimate_equals_the_compiler_over_the_whole_grid(title: str) -> Non
 def test_without_triton_the_verdict_is_an_estimate() -> None:
     target = Target(name="a card", sm=120, shared_memory_bytes=101376)
     large = Entry(block_m=64, block_n=128, block_k=128, group_m=1, num_warps=4, num_stages=4)
-    question = Question(tokens=64, entry=large, problem=KINDS["bf16"], gemm=Gemm.UP)
+    question = Question(tokens=64, entry=large, problem=PLAIN, gemm=Gemm.UP)
     (check,) = verify_questions([question], Verifier(target=target, estimate=True))
     assert check.basis is Basis.ESTIMATED
     assert (check.verdict, check.shared_bytes) == (Verdict.TOO_LARGE, 147456)
@@ -87,9 +57,7 @@ def test_absurd_entries_are_refused_without_the_compiler(
 ) -> None:
     target = Target(name="a card", sm=120, shared_memory_bytes=101376)
     small = Entry(block_m=16, block_n=64, block_k=64, group_m=1, num_warps=4, num_stages=3)
-    question = Question(
-        tokens=1, entry=replace(small, **change), problem=KINDS["bf16"], gemm=Gemm.UP
-    )
+    question = Question(tokens=1, entry=replace(small, **change), problem=PLAIN, gemm=Gemm.UP)
     for verifier in (Verifier(target=target), Verifier(target=target, estimate=True)):
         (check,) = verify_questions([question], verifier)
         assert (check.verdict, check.detail) == (Verdict.REFUSED, detail)

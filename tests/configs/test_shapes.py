@@ -205,6 +205,38 @@ def test_an_unknown_architecture_with_the_usual_fields_works() -> None:
     assert file_name(QWEN | {"architectures": ["NewMoeForCausalLM"]}) == "E=128,N=768.json"
 
 
+FIELDS = [
+    "num_experts",
+    "n_routed_experts",
+    "num_local_experts",
+    "moe_num_experts",
+    "num_experts_per_tok",
+    "moe_topk",
+    "num_experts_per_token",
+    "moe_top_k",
+    "moe_k",
+    "top_k_experts",
+    "moe_intermediate_size",
+    "intermediate_size",
+    "expert_hidden_dim",
+    "expert_ffn_hidden_size",
+    "hidden_size",
+    "moe_hidden_size",
+    "d_model",
+]
+
+
+@pytest.mark.parametrize("architecture", known_architectures())
+def test_every_known_architecture_names_its_missing_fields(architecture: str) -> None:
+    """A config with every usual field gives a name; an empty one says which field it needs."""
+    config: dict[str, Any] = dict.fromkeys(FIELDS, 64)
+    config["ffn_config"] = {"moe_num_experts": 64, "moe_top_k": 64, "ffn_hidden_size": 64}
+    config["architectures"] = [architecture.replace("*", "ForCausalLM")]
+    assert file_name(config).startswith("E=64,N=64")
+    with pytest.raises(InputError, match=rf"{config['architectures'][0]} needs the field \w+"):
+        shape({"architectures": config["architectures"]})
+
+
 def test_a_model_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(QWEN))
     assert read_model(tmp_path) == read_model(tmp_path / "config.json")
