@@ -17,10 +17,11 @@ from advisor.facts.literals import Value
 from advisor.knowledge.flag_kinds import Takes
 from advisor.knowledge.flags import FlagFacts, all_flags, expand, flag_facts, flag_history
 from advisor.knowledge.releases import known_versions
-from advisor.sources.shell import ShellCommand, Word, split_shell
+from advisor.sources.shell import Word, split_shell
 
 _MODULES = ("sglang.launch_server", "sglang.srt.entrypoints.http_server")
 _SCRIPT = "launch_server.py"
+_MODEL_TYPE = "--model-type"
 _NEGATIVE = regex.compile(r"-\d+$|-\d*\.\d+$")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
 _DEEPEST = 4
@@ -98,8 +99,8 @@ def parse_launch(command: str) -> Mapping[str, Value]:
         InputError: If there is no option in it.
     """
     commands = split_shell(command, source="launch command")
-    servers = server_words(commands)
-    words = servers[0] if servers else tuple(word for one in commands for word in one.words)
+    starts = [start for one in commands if (start := server_start(one.words)) is not None]
+    words = starts[0].arguments if starts else tuple(word for one in commands for word in one.words)
     launch = read_options(words, None)
     if not launch.options:
         raise InputError(f"launch command: no --option in {command[:60]!r}")
@@ -113,45 +114,66 @@ def parse_launch(command: str) -> Mapping[str, Value]:
     }
 
 
-def server_words(commands: Sequence[ShellCommand]) -> tuple[tuple[Word, ...], ...]:
-    """Return the arguments of each SGLang server that the commands start."""
-    found = (server_arguments(command.words) for command in commands)
-    return tuple(words for words in found if words is not None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStart:
+    """How a command starts a server.
+
+    Attributes:
+        arguments: What the server's own parser gets.
+        serve: The word `serve` of `sglang serve`; None for the module.
+        positional: The model stands behind it without a flag (0.5.16 and later).
+    """
+
+    arguments: tuple[Word, ...]
+    serve: Word | None = None
+    positional: bool = False
 
 
-def server_arguments(words: Sequence[Word], depth: int = 0) -> tuple[Word, ...] | None:
-    """Return what follows the server's name in a command; None where it starts no server.
+def server_start(words: Sequence[Word], depth: int = 0) -> ServerStart | None:
+    """Return how a command starts an SGLang server; None where it starts none.
 
-    `sh -c "..."` is looked into. `sglang serve MODEL` gives `--model-path MODEL`.
+    `sh -c "..."` is looked into.
     """
     texts = [word.text for word in words]
     for number, text in enumerate(texts):
+        name = text.rpartition("/")[2]
         if text in _MODULES or text.endswith(_SCRIPT):
-            return tuple(words[number + 1 :])
-        if text.rpartition("/")[2] == "sglang" and texts[number + 1 : number + 2] == ["serve"]:
-            return _served(words[number + 2 :])
-        if text.rpartition("/")[2] in _SHELLS and depth < _DEEPEST:
+            return ServerStart(arguments=tuple(words[number + 1 :]))
+        if name == "sglang" and texts[number + 1 : number + 2] == ["serve"]:
+            return _served(words[number + 1], words[number + 2 :])
+        if name in _SHELLS and depth < _DEEPEST:
             inner = _in_shell(words[number + 1 :], depth)
             if inner is not None:
                 return inner
     return None
 
 
-def _served(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Turn the positional model of `sglang serve` (0.5.16 and later) into its flag."""
-    if words and not words[0].text.startswith("-"):
-        first = words[0]
-        flag = Word(text="--model-path", source=first.source, line=first.line)
-        return (flag, *words)
-    return tuple(words)
+def _served(serve: Word, words: Sequence[Word]) -> ServerStart:
+    """Turn the positional model into its flag and take out `--model-type`, as `sglang serve` does.
+
+    Source: sglang/cli/serve.py of 0.5.10 to 0.5.23.
+    """
+    rest: list[Word] = []
+    skip = False
+    for word in words:
+        if skip or word.text.startswith(f"{_MODEL_TYPE}="):
+            skip = False
+        elif word.text == _MODEL_TYPE:
+            skip = True
+        else:
+            rest.append(word)
+    positional = bool(rest) and not rest[0].text.startswith("-")
+    if positional:
+        rest.insert(0, Word(text="--model-path", source=rest[0].source, line=rest[0].line))
+    return ServerStart(arguments=tuple(rest), serve=serve, positional=positional)
 
 
-def _in_shell(words: Sequence[Word], depth: int) -> tuple[Word, ...] | None:
+def _in_shell(words: Sequence[Word], depth: int) -> ServerStart | None:
     for number, word in enumerate(words):
         if regex.fullmatch(r"-[a-z]*c[a-z]*", word.text) and number + 1 < len(words):
             script = words[number + 1]
             for command in split_shell(script.text, source=script.source, line=script.line):
-                found = server_arguments(command.words, depth + 1)
+                found = server_start(command.words, depth + 1)
                 if found is not None:
                     return found
     return None

@@ -27,6 +27,24 @@ from advisor.rules.conditions import Answer
 _EXPECTED = {Takes.ONE: "one argument", Takes.MANY: "at least one argument"}
 _NUMBERS: Mapping[str, type] = {"int": int, "float": float}
 _CONFIG = "--config"
+_NO_SERVE = {
+    "trouble": "does not exist",
+    "history": "The command came with 0.5.6.",
+    "advice": "Start the module",
+    "replacement": "python3 -m sglang.launch_server --model-path MODEL",
+}
+_NO_POSITIONAL = {
+    "trouble": "takes no model without a flag",
+    "history": "The start ends with `--model-path is required`; a model without a flag came with 0.5.16.",
+    "advice": "Write --model-path before the model",
+    "replacement": "sglang serve --model-path MODEL",
+}
+_ONLY_MODEL_PATH = {
+    "trouble": "wants --model-path spelled out",
+    "history": "The start ends with `--model-path is required`; --model is understood from 0.5.12.",
+    "advice": "Write --model-path",
+    "replacement": "sglang serve --model-path MODEL",
+}
 _APPENDING = frozenset({"--lora-paths", "--forward-hooks"})
 
 
@@ -37,6 +55,7 @@ def judge_flags(situation: Situation) -> Iterator[Result]:
     yield from _repeated(situation)
     yield from _stray(situation)
     yield from _cut_off(situation)
+    yield from _serve(situation)
 
 
 def _option(situation: Situation, option: Option) -> Iterator[Result]:
@@ -396,6 +415,29 @@ def _cut_off(situation: Situation) -> Iterator[Result]:
             (situation.evidence(words[0], " ".join(word.text for word in words)),),
             {**_target(situation), "words": words[0].text},
         )
+
+
+def _serve(situation: Situation) -> Iterator[Result]:
+    """Judge the command `sglang serve` itself: it came with 0.5.6 and learned to find the model."""
+    start = situation.command.start
+    if start.serve is None:
+        return
+    written = {option.written for option in situation.launch.options}
+    cases = (
+        ("0.4.6.post5 – 0.5.3", True, _NO_SERVE),
+        ("0.5.6 – 0.5.14", start.positional, _NO_POSITIONAL),
+        ("0.5.6 – 0.5.10", "--model-path" not in written, _ONLY_MODEL_PATH),
+    )
+    for releases, applies, words in cases:
+        if not applies or situation.target.within(releases) is Answer.NO:
+            continue
+        if situation.target.within(releases) is Answer.UNKNOWN:
+            reason = f"`sglang serve` {words['trouble']} in SGLang {releases}: give --sglang"
+            yield Undecided(check="serve-refused", reason=reason)
+            continue
+        place = (situation.evidence(start.serve, "sglang serve"),)
+        yield fired("serve-refused", place, {**_target(situation), **words})
+        return
 
 
 def _target(situation: Situation) -> dict[str, object]:

@@ -77,7 +77,7 @@ def test_the_action_runs(tmp_path: Path, fail_on: str, code: int) -> None:
     }
     script = next(str(step["run"]) for step in steps() if step.get("id") == "preflight")
     done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script],
+        ["/bin/bash", "-eo", "pipefail", "-c", script],
         env=runner(tmp_path, **variables),
         cwd=tmp_path,
         capture_output=True,
@@ -98,7 +98,7 @@ def test_the_gitlab_job_runs(tmp_path: Path) -> None:
     script = "\n".join(line for line in cast("list[str]", job["script"]) if "pip" not in line)
     variables = {"ADVISOR_LAUNCH": str(FIXTURES / "deployment.yaml"), "ADVISOR_GPU": "RTX 5090:8"}
     done = subprocess.run(
-        ["bash", "-c", script], env=runner(tmp_path, **variables), cwd=tmp_path, check=False
+        ["/bin/bash", "-c", script], env=runner(tmp_path, **variables), cwd=tmp_path, check=False
     )
     assert done.returncode == 1
     reports = cast("dict[str, str]", cast("Node", job["artifacts"])["reports"])

@@ -146,3 +146,26 @@ def test_without_a_release_the_options_tell_which_ones_are_meant(
 
 def test_a_flag_of_no_release_is_unknown_without_a_release(judge: Judge) -> None:
     assert "flag-unknown" in judge("--tpp 3", sglang=None)
+
+
+@pytest.mark.parametrize(
+    ("command", "sglang", "trouble"),
+    [
+        ("sglang serve --model-path M", "0.5.3", "does not exist"),
+        ("sglang serve --model-path M", "0.5.6", ""),
+        ("sglang serve M", "0.5.14", "takes no model without a flag"),
+        ("sglang serve M", "0.5.16", ""),
+        ("sglang serve --model M", "0.5.10", "wants --model-path"),
+        ("sglang serve --model M", "0.5.12", ""),
+        ("sglang serve --model-type llm --model-path M", "0.5.12", ""),
+        ("python -m sglang.launch_server --model M", "0.5.3", ""),
+    ],
+)
+def test_the_command_serve_learned_with_the_releases(
+    command: str, sglang: str, trouble: str
+) -> None:
+    (server,) = read_text(command, "a.sh")
+    verdicts = preflight([(server, target_of(server, Given(sglang=sglang)))], fail_on=None).verdicts
+    titles = [item.title for item in verdicts.findings]
+    assert len(titles) == bool(trouble)
+    assert all(trouble in title for title in titles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.facts.launch import server_arguments
+from advisor.facts.launch import ServerStart, server_start
 from advisor.sources.shell import ShellCommand, Word, split_shell
 
 COMMAND_LINE = "command line"
@@ -17,7 +17,7 @@ class ServerCommand:
 
     Attributes:
         name: Which server it is, where the input holds several: a service, a container.
-        words: What follows the server's name.
+        start: How the server is started; its arguments are the words that count.
         variables: Environment variables that the input sets for it.
         image: The container image; its tag may name the release.
         gpu_count: GPUs that the input asks for the container.
@@ -27,11 +27,16 @@ class ServerCommand:
 
     name: str
     source: str
-    words: tuple[Word, ...]
+    start: ServerStart
     variables: tuple[tuple[str, Word], ...] = ()
     image: Word | None = None
     gpu_count: int | None = None
     cut_off: tuple[Word, ...] = ()
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """Return the arguments of the server."""
+        return self.start.arguments
 
 
 def of_command_line(words: Sequence[str]) -> ServerCommand | None:
@@ -46,14 +51,12 @@ def of_command_line(words: Sequence[str]) -> ServerCommand | None:
         (name, Word(text=value, source=COMMAND_LINE, line=1))
         for name, _, value in (text.partition("=") for text in words[: len(words) - len(line)])
     )
-    arguments = server_arguments(line)
-    if arguments is None and line and line[0].text.startswith("--"):
-        arguments = line
-    if arguments is None:
+    start = server_start(line)
+    if start is None and line and line[0].text.startswith("--"):
+        start = ServerStart(arguments=line)
+    if start is None:
         return None
-    return ServerCommand(
-        name=COMMAND_LINE, source=COMMAND_LINE, words=arguments, variables=variables
-    )
+    return ServerCommand(name=COMMAND_LINE, source=COMMAND_LINE, start=start, variables=variables)
 
 
 def of_script(
@@ -62,19 +65,19 @@ def of_script(
     """Return the servers that a shell script starts, numbered where there are several."""
     commands = split_shell(text, source=source, line=line, variables=variables)
     found = [
-        (number, arguments)
+        (number, start)
         for number, command in enumerate(commands)
-        if (arguments := server_arguments(command.words)) is not None
+        if (start := server_start(command.words)) is not None
     ]
     return tuple(
         ServerCommand(
             name=source if len(found) == 1 else f"{source} server {place}",
             source=source,
-            words=arguments,
+            start=start,
             variables=commands[number].variables,
             cut_off=_cut_off(commands[number + 1 :]),
         )
-        for place, (number, arguments) in enumerate(found, start=1)
+        for place, (number, start) in enumerate(found, start=1)
     )
 
 

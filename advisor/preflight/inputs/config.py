@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from advisor.errors import InputError
+from advisor.facts.launch import ServerStart
 from advisor.preflight.inputs.command import ServerCommand
 from advisor.preflight.inputs.documents import at, fields, line_of, one_mapping, sequence, word
 from advisor.rules.nodes import scalar
@@ -29,9 +30,8 @@ def of_config(text: str, source: str) -> ServerCommand:
     Raises:
         InputError: If it is no YAML mapping.
     """
-    return ServerCommand(
-        name=source, source=source, words=tuple(config_words(one_mapping(text, source), source))
-    )
+    words = tuple(config_words(one_mapping(text, source), source))
+    return ServerCommand(name=source, source=source, start=ServerStart(arguments=words))
 
 
 def config_words(node: yaml.MappingNode, source: str) -> Iterator[Word]:
@@ -71,7 +71,8 @@ def with_config_file(command: ServerCommand, folder: Path) -> tuple[ServerComman
         reason = getattr(error, "strerror", None) or str(error)
         return command, f"{texts[place + 1]} is not readable here ({reason})"
     rest = (*command.words[:place], *command.words[place + 2 :])
-    return replace(command, words=(*config_words(node, str(path)), *rest)), None
+    words = (*config_words(node, str(path)), *rest)
+    return replace(command, start=replace(command.start, arguments=words)), None
 
 
 def looks_like_config(node: yaml.MappingNode) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from advisor.facts.launch import server_arguments
+from advisor.facts.launch import ServerStart, server_start
 from advisor.preflight.inputs.command import ServerCommand, of_script
 from advisor.preflight.inputs.documents import at, fields, line_of, script, sequence, word
 from advisor.sources.shell import Word, split_shell
@@ -89,11 +89,11 @@ def _servers(container: Container, text: str, source: str) -> Iterator[ServerCom
         else:
             words.extend(_list_words(part, text, source, variables))
     is_shell = bool(words) and words[0].text.rpartition("/")[2] in _SHELLS
-    arguments = None if is_shell else server_arguments(words)
-    if arguments is None and _starts_by_image(container, words):
-        arguments = tuple(words)
-    if arguments is not None:
-        yield _server(container, arguments, source)
+    start = None if is_shell else server_start(words)
+    if start is None and _starts_by_image(container, words):
+        start = ServerStart(arguments=tuple(words))
+    if start is not None:
+        yield _server(container, start, source)
         return
     for part in container.parts:
         yield from _in_scripts(container, part, text, source)
@@ -126,17 +126,17 @@ def _in_scripts(
             script(node, text), source=source, line=line_of(node), variables=variables
         ):
             yield replace(
-                _server(container, found.words, source),
+                _server(container, found.start, source),
                 variables=(*container.variables, *found.variables),
                 cut_off=found.cut_off,
             )
 
 
-def _server(container: Container, arguments: tuple[Word, ...], source: str) -> ServerCommand:
+def _server(container: Container, start: ServerStart, source: str) -> ServerCommand:
     return ServerCommand(
         name=container.name,
         source=source,
-        words=arguments,
+        start=start,
         variables=container.variables,
         image=container.image,
         gpu_count=container.gpu_count,

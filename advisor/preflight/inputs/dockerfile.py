@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from advisor.facts.launch import server_arguments
+from advisor.facts.launch import server_start
 from advisor.preflight.inputs.command import ServerCommand, of_script
 from advisor.sources.shell import Word
 
@@ -88,9 +88,9 @@ def _started(
 ) -> Iterator[ServerCommand]:
     parts = [item for item in (entry, command) if item is not None]
     words = [word for item in parts for word in _exec_words(item, source) or ()]
-    arguments = server_arguments(words)
-    if arguments is not None:
-        yield ServerCommand(name=source, source=source, words=arguments)
+    start = server_start(words)
+    if start is not None:
+        yield ServerCommand(name=source, source=source, start=start)
         return
     for item in parts:
         yield from of_script(item.text, source=source, line=item.line, variables=variables)
