@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -267,14 +270,23 @@ def predict(
 
 
 def compare(
-    points: list[Point], predictions: list[tuple[Job, Resources]], target: Target
+    points: list[Point],
+    predictions: list[tuple[Job, Resources]],
+    target: Target,
+    journal: Path,
 ) -> dict[str, Any]:
-    """Answer the first question for one kernel."""
+    """Answer the first question for one kernel, with a process a core: each launch compiles."""
     started = time.perf_counter()
-    rows = [
-        compare_one(point, job.source, needs, target)
-        for point, (job, needs) in zip(points, predictions, strict=True)
-    ]
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(_processes(), multiprocessing.get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(compare_one, point, job.source, needs, target)
+            for point, (job, needs) in zip(points, predictions, strict=True)
+        ]
+        for done in as_completed(waiting):
+            rows.append(done.result())
+            with journal.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(rows[-1]) + "\n")
     return {
         "kernel": "bundled" if predictions[0][0].source.bundled else "SGLang's",
         "entries": len(rows),
@@ -285,6 +297,10 @@ def compare(
         "disagreements": [row for row in rows if not row["agrees"]],
         "launched_s": round(time.perf_counter() - started, 1),
     }
+
+
+def _processes() -> int:
+    return max(1, min(12, os.cpu_count() or 1))
 
 
 def compare_one(
@@ -379,7 +395,9 @@ def main() -> int:
         "torch": torch.__version__,
         "triton": triton.__version__,
         "predicted_s": predicted_s,
-        "comparisons": [compare(points, one, target) for one in predictions],
+        "comparisons": [
+            compare(points, one, target, arguments.out.with_suffix(".jsonl")) for one in predictions
+        ],
         "results": check_results(sm, "cuda"),
     }
     summary["right_results"] = sum(row["right"] for row in summary["results"])
