@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from advisor.preflight.model_config import ModelConfig
 
 _FAIL_ON = "warning"
+_EPILOG = "Example: advisor preflight deploy/llm.yaml --gpu H200:8 --output sarif:advisor.sarif"
 
 
-@click.command(name="preflight")
+@click.command(name="preflight", epilog=_EPILOG)
 @click.argument("launch", nargs=-1, required=True, metavar="FILE... | -- COMMAND...")
 @click.option("--gpu", metavar="NAME[:COUNT]", help="The GPUs of one node, such as 'H200:8'.")
 @click.option(
@@ -59,18 +60,13 @@ def preflight_command(
     no_redact: bool,
     **options: object,
 ) -> int:
-    r"""Judge a launch command before the server starts; needs no GPU and no SGLang.
+    """Judge a launch command before the server starts; needs no GPU and no SGLang.
 
     Give the command behind --, or files that hold it: a shell script, Dockerfile, compose file,
     Kubernetes manifest, or an SGLang YAML configuration. What cannot be judged without a missing
     input is listed as such.
 
     Exit codes: 0 nothing at or above --fail-on, 1 something is, 2 the input cannot be used.
-
-    \b
-    Examples:
-      advisor preflight --gpu "RTX PRO 6000:4" --sglang 0.5.12 -- python -m sglang.launch_server --model-path M --tp 4
-      advisor preflight deploy/llm.yaml --gpu H200:8 --model-config config.json --output sarif:advisor.sarif
     """
     from advisor.preflight.judge import preflight
     from advisor.preflight.target import Given, target_of
