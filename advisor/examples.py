@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from advisor.diagnosis import Request, diagnose_logs
+from advisor.diagnosis import Report, Request, diagnose_logs
 from advisor.errors import AdvisorError
 from advisor.facts.launch import parse_launch
 from advisor.findings import Finding, Verdicts
@@ -19,6 +19,15 @@ def run_example(rule: Rule, example: Example) -> Verdicts:
     Raises:
         AdvisorError: If the example's input cannot be used.
     """
+    return read_example(rule, example).verdicts
+
+
+def read_example(rule: Rule, example: Example) -> Report:
+    """Return the whole report on an example, by its rule alone.
+
+    Raises:
+        AdvisorError: If the example's input cannot be used.
+    """
     logs = (LogInput(name="example.log", text=example.log),) if example.log.strip() else ()
     request = Request(
         logs=logs,
@@ -27,7 +36,7 @@ def run_example(rule: Rule, example: Example) -> Verdicts:
         requested_args=parse_launch(example.args) if example.args.strip() else None,
         fail_on=None,
     )
-    return diagnose_logs(request, tolerant=True).verdicts
+    return diagnose_logs(request, tolerant=True)
 
 
 def example_problems(rules: Iterable[Rule]) -> list[str]:
@@ -42,14 +51,15 @@ def example_problems(rules: Iterable[Rule]) -> list[str]:
 
 def example_problem(rule: Rule, example: Example) -> str | None:
     """Say how an example differs from what it claims; None where it holds."""
-    import jinja2
-
     try:
         verdicts = run_example(rule, example)
     except AdvisorError as error:
         return str(error)
-    except jinja2.TemplateError as error:
-        return f"a text cannot be filled: {error}"
+    return verdict_problem(verdicts, example)
+
+
+def verdict_problem(verdicts: Verdicts, example: Example) -> str | None:
+    """Say how verdicts differ from what an example claims; None where they agree."""
     if (actual := outcome(verdicts)) != example.expect:
         reason = f" ({verdicts.skipped[0].reason})" if verdicts.skipped else ""
         return f"expected {example.expect}, is {actual}{reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from advisor.errors import RuleError
 from advisor.facts.model import RunFacts, Signal
 from advisor.facts.sheet import FactSheet, FactValue
 from advisor.findings import Action, Finding, Severity, Skipped, Verdicts, order
@@ -83,12 +84,20 @@ def _judge(rule: Rule, sheet: FactSheet, met: frozenset[str]) -> _Outcome:
     subject = RunSubject(rule, sheet, met)
     match rule.when.ask(subject):
         case Answer.YES:
-            return _Fired(rule=rule, finding=_finding(rule, sheet, subject))
+            return _fired(rule, sheet, subject)
         case Answer.NO:
             return _Quiet(rule=rule)
         case _:
             missing = ", ".join(rule.when.missing(subject))
             return _Skipped(rule=rule, reason=f"not known from these inputs: {missing}")
+
+
+def _fired(rule: Rule, sheet: FactSheet, subject: RunSubject) -> _Outcome:
+    """Word a finding; a rule whose texts fail must not take the whole report with it."""
+    try:
+        return _Fired(rule=rule, finding=_finding(rule, sheet, subject))
+    except RuleError as error:
+        return _Skipped(rule=rule, reason=str(error))
 
 
 def _explained(fired: Sequence[_Fired]) -> Mapping[str, str]:

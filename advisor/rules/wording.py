@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from advisor.errors import RuleError
 from advisor.facts.sheet import catalogue
 from advisor.knowledge.ranges import VersionRange
 from advisor.rules.nodes import near
@@ -32,11 +33,17 @@ def render(template: str, context: Mapping[str, object]) -> str:
     """Fill one text.
 
     Raises:
-        jinja2.TemplateError: If the text is no template or names what does not exist.
+        RuleError: If the text is no template, names what does not exist, or calculates with what
+            is not there.
     """
+    import jinja2
+
     if "{" not in template:
         return template
-    return _environment().from_string(template).render(context).strip()
+    try:
+        return _environment().from_string(template).render(context).strip()
+    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise RuleError([f"a text cannot be filled: {error}"]) from error
 
 
 def template_problems(template: str, known: frozenset[str]) -> list[str]:
