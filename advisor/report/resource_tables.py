@@ -17,12 +17,12 @@ def capacity_block(run: RunFacts) -> Block:
         following = f"{following}, {thousands(capacity.next_limit_value)}"
     rows = [
         count("Requests at a time", capacity.max_running_requests),
-        _explained("set by", _words(capacity.binding_limit), capacity.binding_formula),
-        _explained("next limit", following, capacity.next_formula),
+        _explained("Limited by", _words(capacity.binding_limit), capacity.binding_formula),
+        _explained("Next limit", following, capacity.next_formula),
         _doubt(capacity.verdict, capacity.verdict_reason),
         count("KV cache tokens", capacity.max_total_num_tokens),
         *(
-            _explained("set by", _words(limit.name), limit.formula)
+            _explained("Pool limited by", _words(limit.name), limit.formula)
             for limit in capacity.token_limits
             if limit.binds
         ),
