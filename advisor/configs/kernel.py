@@ -94,7 +94,7 @@ def moe_gemm(
     `[tokens, K / group_k]` and B `[experts, N / group_n, K / group_k]`; per channel A `[tokens]`
     and B `[experts, N]`; per tensor A `[1]` and B `[experts]`. BLOCK_SIZE_K must divide group_k.
     """
-    block_scaled: tl.constexpr = (use_fp8_w8a8 or use_int8_w8a8) and group_n > 0 and group_k > 0
+    block_scaled: tl.constexpr = (use_fp8_w8a8 or use_int8_w8a8) and (group_n > 0 and group_k > 0)
     pid_m, pid_n = _tile_of_program(EM, N, BLOCK_SIZE_M, BLOCK_SIZE_N, GROUP_SIZE_M)
     if pid_m * BLOCK_SIZE_M >= tl.load(num_tokens_post_padded_ptr):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +20,7 @@ TENSOR_MEMORY_COLUMNS = 512
 """What Triton allows on Blackwell data-centre GPUs (triton/compiler/compiler.py, 3.6.0)."""
 
 
+_FIRST_WITH_DESCRIPTORS = (3, 4)
 MOST_TILE_ELEMENTS = 2**18
 MOST_STAGES = 64
 MOST_WARPS = 32
@@ -159,7 +160,7 @@ def verify_questions(
         return tuple(_estimated(question, verifier.target) for question in questions)
     sources: dict[bool, KernelSource] = {}
     sane = [question for question in questions if absurdity(question.entry) is None]
-    jobs = dict(zip(sane, _jobs(sane, verifier, sources), strict=True))
+    jobs = dict(zip(sane, _jobs(sane, verifier, sources, version), strict=True))
     store = Store(folder=verifier.folder, triton=version)
     results = compile_all(list(jobs.values()), store, workers=verifier.workers, on_done=on_done)
     return tuple(
@@ -192,16 +193,23 @@ def _gemms(entry: Entry, problem: MoeProblem, *, down: bool) -> Iterator[Gemm]:
 
 
 def _jobs(
-    questions: Sequence[Question], verifier: Verifier, sources: dict[bool, KernelSource]
+    questions: Sequence[Question],
+    verifier: Verifier,
+    sources: dict[bool, KernelSource],
+    triton: str,
 ) -> Iterator[Job]:
+    """Yield the kernels to compile; before Triton 3.4 the server knows no TMA descriptors."""
+    from packaging.version import Version
+
+    has_descriptors = Version(triton).release >= _FIRST_WITH_DESCRIPTORS
+    sm = verifier.target.sm
     for question in questions:
         grouped = is_grouped(question.problem)
         if grouped not in sources:
             sources[grouped] = verifier.source(question.problem)
-        source = sources[grouped]
-        sm = verifier.target.sm
-        launch = launch_of(source, question.problem, question.gemm, question.entry, sm)
-        yield Job(source=source, launch=launch, sm=sm)
+        entry = question.entry if has_descriptors else replace(question.entry, use_tma=None)
+        launch = launch_of(sources[grouped], question.problem, question.gemm, entry, sm)
+        yield Job(source=sources[grouped], launch=launch, sm=sm)
 
 
 def _compiled(question: Question, needs: Resources, target: Target) -> EntryCheck:
