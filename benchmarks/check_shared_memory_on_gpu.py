@@ -29,6 +29,7 @@ from typing import Any
 
 from advisor.configs.compiler import Resources, load_kernel
 from advisor.configs.entries import Entry
+from advisor.configs.estimate import estimate_shared_bytes
 from advisor.configs.launch import Descriptor, Fixed, Integer, Pointer, is_grouped, launch_of
 from advisor.configs.names import ExpertDtype
 from advisor.configs.pool import compile_all, triton_version
@@ -39,6 +40,7 @@ from advisor.configs.verify import Verdict, judge
 
 EXPERTS, WIDTH, HIDDEN, TOP_K, TOKENS, GROUP = 8, 768, 2048, 4, 128, 128
 TMA_SHARE, DOWN_SHARE = 0.2, 0.3
+NEAR = (0.7, 1.5)
 TOLERANCE = 0.02
 """Of the largest output: bf16 keeps 8 bits, and sums run in another order."""
 
@@ -78,29 +80,35 @@ class Point:
         return PROBLEMS[self.kind]
 
 
-def sample(count: int, seed: int) -> Iterator[Point]:
-    """Draw distinct points; TMA only where a server would use it."""
+def sample(count: int, seed: int, target: Target) -> Iterator[Point]:
+    """Draw distinct points; every second one is near the GPU's limit, where a mistake would show."""
     draw = random.Random(seed)  # noqa: S311
     seen: set[Point] = set()
     while len(seen) < count:
-        kind = draw.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        scaled = PROBLEMS[kind].block_shape is not None
-        tma = kind in {"bf16", "fp8 block"} and draw.random() < TMA_SHARE
-        entry = Entry(
-            block_m=draw.choice((16, 32, 64, 128, 256)),
-            block_n=draw.choice((32, 64, 128, 256)),
-            block_k=draw.choice((64, 128) if scaled else (64, 128, 256)),
-            group_m=draw.choice((1, 16, 32, 64)),
-            num_warps=draw.choice((4, 8)),
-            num_stages=draw.choice((2, 3, 4, 5)),
-            use_tma=tma or None,
-        )
-        point = Point(
-            kind=kind, gemm=Gemm.DOWN if tma or draw.random() < DOWN_SHARE else Gemm.UP, entry=entry
-        )
-        if point not in seen:
+        point = draw_point(draw)
+        share = estimate_shared_bytes(point.problem, point.entry, target.sm)
+        near = NEAR[0] < share / target.shared_memory_bytes < NEAR[1]
+        if point not in seen and (near or len(seen) % 2):
             seen.add(point)
             yield point
+
+
+def draw_point(draw: random.Random) -> Point:
+    """Draw one point; TMA only where a server would use it."""
+    kind = draw.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    scaled = PROBLEMS[kind].block_shape is not None
+    tma = kind in {"bf16", "fp8 block"} and draw.random() < TMA_SHARE
+    entry = Entry(
+        block_m=draw.choice((16, 32, 64, 128, 256)),
+        block_n=draw.choice((32, 64, 128, 256)),
+        block_k=draw.choice((64, 128) if scaled else (64, 128, 256)),
+        group_m=draw.choice((1, 16, 32, 64)),
+        num_warps=draw.choice((4, 8)),
+        num_stages=draw.choice((2, 3, 4, 5)),
+        use_tma=tma or None,
+    )
+    down = tma or draw.random() < DOWN_SHARE
+    return Point(kind=kind, gemm=Gemm.DOWN if down else Gemm.UP, entry=entry)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +390,7 @@ def main() -> int:
     target = Target(
         name=properties.name, sm=sm, shared_memory_bytes=properties.shared_memory_per_block_optin
     )
-    points = list(sample(arguments.entries, arguments.seed))
+    points = list(sample(arguments.entries, arguments.seed, target))
     packages = (None, arguments.sglang) if arguments.sglang else (None,)
     # All predictions come before the first launch: their processes fork.
     started = time.perf_counter()
