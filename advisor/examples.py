@@ -9,6 +9,7 @@ from advisor.errors import AdvisorError
 from advisor.facts.launch import parse_launch
 from advisor.findings import Finding, Verdicts
 from advisor.knowledge.environment import parse_environment
+from advisor.rules.commands import command_problem
 from advisor.rules.model import Example, Rule
 from advisor.sources.files import LogInput
 
@@ -88,4 +89,4 @@ def _finding_problem(finding: Finding, example: Example) -> str | None:
         example.summary.split()
     ):
         return f"expected the summary {example.summary!r}, is {finding.summary!r}"
-    return None
+    return next((p for a in finding.actions if (p := command_problem(a.command))), None)

@@ -71,6 +71,38 @@ def _verdict(report: Report, canvas: Canvas) -> Iterator[str]:
 
 
 def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
+    yield from _heading(finding, canvas)
+    if finding.severity is Severity.NOTE:
+        yield from _note(finding, canvas)
+        return
+    why, has_more = lead(finding.why)
+    yield from _labelled("Why", why, canvas)
+    yield from _evidence(finding.evidence, canvas)
+    for action in finding.actions:
+        yield from _action(action, canvas)
+    about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
+    if has_more:
+        about += f" · more: advisor rules explain {finding.rule}"
+    yield ""
+    yield _faint(about, canvas)
+
+
+def _note(finding: Finding, canvas: Canvas) -> Iterator[str]:
+    """Give a note two lines: nothing has to be done, and the rest stands in its page."""
+    place = finding.evidence[0] if finding.evidence else None
+    if place is not None:
+        line = f":{place.line}"
+        room = canvas.style.width - _INDENT
+        yield _faint(shortened(place.source, room - len(line)) + line, canvas)
+    yield _faint(f"more: advisor rules explain {finding.rule}", canvas)
+
+
+def _faint(text: str, canvas: Canvas) -> str:
+    room = canvas.style.width - _INDENT
+    return " " * _INDENT + canvas.paint(canvas.cut(text, room), Tone.FAINT)
+
+
+def _heading(finding: Finding, canvas: Canvas) -> Iterator[str]:
     severity = finding.severity.value
     first, *rest = canvas.wrapped(
         finding.title, indent=_INDENT, first=f"{severity.upper():<{_INDENT}}"
@@ -81,16 +113,6 @@ def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
     for line in rest:
         yield canvas.paint(line, Tone.STRONG)
     yield from canvas.wrapped(finding.summary, indent=_INDENT)
-    why, has_more = lead(finding.why)
-    yield from _labelled("Why", why, canvas)
-    yield from _evidence(finding.evidence, canvas)
-    for action in finding.actions:
-        yield from _action(action, canvas)
-    about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
-    if has_more:
-        about += f" · more: advisor rules explain {finding.rule}"
-    yield ""
-    yield " " * _INDENT + canvas.paint(canvas.cut(about, canvas.style.width - _INDENT), Tone.FAINT)
 
 
 def _labelled(label: str, text: str, canvas: Canvas) -> list[str]:
@@ -118,14 +140,14 @@ def _evidence(evidence: tuple[Evidence, ...], canvas: Canvas) -> Iterator[str]:
 
 
 def _action(action: Action, canvas: Canvas) -> Iterator[str]:
+    """Give one action; how to check it stands in the plan, unless there is none."""
     yield ""
     yield from _labelled("Do", action.title, canvas)
     yield from _command(action.command, canvas, indent=_INDENT)
-    for name, text in (
-        ("Expect", action.expect),
-        ("Risk", action.risk),
-        ("Check", action.verify),
-    ):
+    texts = [("Expect", action.expect), ("Risk", action.risk)]
+    if canvas.style.quiet:
+        texts.append(("Check", action.verify))
+    for name, text in texts:
         if text:
             yield from _labelled(name, text, canvas)
 

@@ -10,6 +10,7 @@ from advisor.facts.model import RunFacts, Signal
 from advisor.facts.sheet import FactSheet, FactValue
 from advisor.findings import Action, Finding, Severity, Skipped, Verdicts, order
 from advisor.knowledge.flags import flag_name
+from advisor.knowledge.releases import known_versions
 from advisor.rules.conditions import Answer
 from advisor.rules.model import ActionText, Rule, SignalPattern, Wording
 from advisor.rules.wording import plain, render
@@ -162,9 +163,11 @@ def _wording(rule: Rule, subject: RunSubject) -> Wording:
 
 
 def _action(action: ActionText, context: Mapping[str, object]) -> Action:
+    """Fill an action; its command spells each flag in one way, so that it can be pasted."""
+    pasted = {**context, "flag": context["pasted_flag"]}
     return Action(
         title=render(action.title, context),
-        command=render(action.command, context),
+        command=render(action.command, pasted),
         expect=render(action.expect, context),
         risk=render(action.risk, context),
         verify=render(action.verify, context),
@@ -197,7 +200,10 @@ def _context(rule: Rule, sheet: FactSheet) -> dict[str, object]:
     }
     context["args"] = _Defaulting(run.args or {})
     context["requested_args"] = _Defaulting(run.requested_args or {})
-    context["flag"] = lambda name: flag_name(name, run.versions.sglang) or name
+    releases = run.versions.sglang
+    newest = str((releases and releases.last) or known_versions()[-1])
+    context["flag"] = lambda name: flag_name(name, releases) or name
+    context["pasted_flag"] = lambda name: flag_name(name, newest) or name
     context.update(_captures(rule, sheet))
     context["signals"] = {signal.name: _signals(rule, signal, sheet) for signal in rule.signals}
     context["count"] = sum(
