@@ -13,7 +13,7 @@ from advisor.audit.texts import Text
 from advisor.facts.patterns import Pattern, compiled
 
 _BOUNDARY = "\x00"
-_MOST_SAMPLES = 600
+_MOST_SAMPLES = 300
 _LEAST_FIXED_RATIO = 0.6
 _LEAST_FIXED_RUN = 6
 _NUMBERS = ("8", "0.50")

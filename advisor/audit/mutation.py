@@ -14,7 +14,13 @@ from advisor.errors import AdvisorError
 from advisor.examples import read_example, verdict_problem
 from advisor.facts.model import RunFacts
 from advisor.findings import Verdicts
-from advisor.rules.conditions import Combined, Condition, FactCondition, SignalCondition
+from advisor.rules.conditions import (
+    Combined,
+    Condition,
+    FactCondition,
+    RuleCondition,
+    SignalCondition,
+)
 from advisor.rules.engine import diagnose
 from advisor.rules.model import Example, Rule, SignalPattern
 
@@ -69,7 +75,7 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
 def without_each_part(condition: Condition) -> Iterator[tuple[str, Condition]]:
     """Yield a condition without each of the parts that it combines, at any depth.
 
-    The signals that a rule asks for when it says nothing else are parts of no condition.
+    Signals are deleted as such; what asks for other rules no example of this one can meet.
     """
     if not isinstance(condition, Combined):
         return
@@ -77,7 +83,7 @@ def without_each_part(condition: Condition) -> Iterator[tuple[str, Condition]]:
         parts: tuple[Condition, ...] = getattr(condition, group)
         for number, part in enumerate(parts):
             before, after = parts[:number], parts[number + 1 :]
-            if not _is_signals(part) and not (group == "any_of" and len(parts) == 1):
+            if not _is_elsewhere(part) and not (group == "any_of" and len(parts) == 1):
                 yield described(part), replace(condition, **{group: (*before, *after)})
             for name, changed in without_each_part(part):
                 yield name, replace(condition, **{group: (*before, changed, *after)})
@@ -100,12 +106,12 @@ def described(condition: Condition) -> str:
     return str(condition)
 
 
-def _is_signals(condition: Condition) -> bool:
-    """Whether a condition only asks for signals: they are deleted as signals."""
+def _is_elsewhere(condition: Condition) -> bool:
+    """Whether a condition only asks for signals, deleted as such, or for rules, never met alone."""
     if isinstance(condition, Combined):
         parts = (*condition.all_of, *condition.any_of, *condition.none_of)
-        return not condition.none_of and all(map(_is_signals, parts))
-    return isinstance(condition, SignalCondition)
+        return all(map(_is_elsewhere, parts))
+    return isinstance(condition, SignalCondition | RuleCondition)
 
 
 def _shorter_signals(signal: SignalPattern) -> Iterator[tuple[SignalPattern, str]]:
