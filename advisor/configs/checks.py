@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,7 +60,7 @@ def _entry_problems(
     name: MoeConfigName, tokens: int, entry: Entry, loader: Loader | None
 ) -> Iterator[Problem]:
     for key, _ in entry.extras:
-        text = f"{key} is no parameter of the kernel on NVIDIA GPUs: the launch raises"
+        text = f"{json.dumps(key[:40])} is no parameter of the kernel on NVIDIA GPUs: the launch raises"
         yield Problem(gravity=Gravity.ERROR, text=text, tokens=tokens)
     if entry.warps > _MOST_WARPS:
         text = f"num_warps {entry.warps} makes more than 1024 threads: the launch raises"

@@ -174,7 +174,7 @@ def _foreign_key(key: str) -> str:
             'key "triton_version" (a vLLM file): SGLang turns every key into an integer and '
             "stops; remove it"
         )
-    return f'key "{key[:40]}" is not a batch size (a whole number above zero)'
+    return f"key {json.dumps(key[:40])} is not a batch size (a whole number above zero)"
 
 
 def _entry(key: str, value: object) -> Entry | list[str]:

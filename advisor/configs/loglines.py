@@ -11,13 +11,17 @@ from advisor.configs.lookup import Source
 from advisor.configs.names import MoeConfigName, parse_moe_name
 from advisor.errors import InputError
 
-_PATH = r"(?P<{0}>\S*?configs/(?:triton_[^/\s]+/)?E=\d+,N=\d+,device_name=.*?\.json)"
+_MARK = r"[^\s\x00-\x1f\x7f-\x9f]"
+_PATH = (
+    rf"(?P<{{0}}>{_MARK}*?configs/(?:triton_[^/\s\x00-\x1f\x7f-\x9f]+/)?"
+    r"E=\d+,N=\d+,device_name=[^\x00-\x1f\x7f-\x9f]*?\.json)"
+)
 _WORDINGS: tuple[tuple[Source, re.Pattern[str]], ...] = (
     (
         Source.FALLBACK,
         re.compile(
             rf"Config file not found at {_PATH.format('wanted')}\. Fallback to triton version "
-            rf"(?P<triton>\S+) and use MoE kernel config from {_PATH.format('path')}\."
+            rf"(?P<triton>[0-9A-Za-z.+_-]+) and use MoE kernel config from {_PATH.format('path')}\."
         ),
     ),
     (Source.EXACT, re.compile(rf"Using MoE kernel config from {_PATH.format('path')}\.")),

@@ -71,7 +71,7 @@ def model_of(config: Json, *, origin: str, quantization: str | None = None) -> M
         InputError: If a field is missing or no size.
     """
     names = config.get("architectures")
-    architecture = str(names[0]) if isinstance(names, list) and names else "(none)"
+    architecture = _printable(names[0]) if isinstance(names, list) and names else "(none)"
     row = _row(architecture)
     if row is None:
         row = _UNKNOWN
@@ -91,6 +91,11 @@ def model_of(config: Json, *, origin: str, quantization: str | None = None) -> M
         gated=bool(row.get("gated", True)),
         second=(experts[1], width[1]) if len(experts) > 1 and len(width) > 1 else None,
     )
+
+
+def _printable(value: object) -> str:
+    """Return a text from a file so that it cannot drive the terminal."""
+    return "".join(mark if mark.isprintable() else "?" for mark in str(value)[:80])
 
 
 _UNKNOWN: Json = {

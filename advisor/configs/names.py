@@ -13,16 +13,17 @@ from enum import StrEnum
 from advisor.errors import InputError
 
 LARGEST_SIZE = 2**31 - 1
-_SIZE = r"([0-9]+)"
+_SIZE = r"(0|[1-9][0-9]*)"
+_DEVICE = r"[^,/\x00-\x1f\x7f-\x9f]"
 _BLOCK_SHAPE = rf",block_shape=\[{_SIZE}, {_SIZE}\]"
 _MOE = re.compile(
-    rf"E={_SIZE},N={_SIZE},device_name=([^,/]*?)(?:,dtype=(float32|[a-z0-9]+_[a-z0-9]+))?"
+    rf"E={_SIZE},N={_SIZE},device_name=({_DEVICE}*?)(?:,dtype=(float32|[a-z0-9]+_[a-z0-9]+))?"
     rf"(?:{_BLOCK_SHAPE})?(,per_channel_quant=True)?(_down)?\.json"
 )
 _GEMM = re.compile(
-    rf"N={_SIZE},K={_SIZE},device_name=([^,/]*?),dtype=(fp8_w8a8|int8_w8a8){_BLOCK_SHAPE}\.json"
+    rf"N={_SIZE},K={_SIZE},device_name=({_DEVICE}*?),dtype=(fp8_w8a8|int8_w8a8){_BLOCK_SHAPE}\.json"
 )
-_LORA = re.compile(rf"lora_(shrink|expand),K={_SIZE},R={_SIZE},S={_SIZE},device=([^,/]*)\.json")
+_LORA = re.compile(rf"lora_(shrink|expand),K={_SIZE},R={_SIZE},S={_SIZE},device=({_DEVICE}*)\.json")
 
 
 class ExpertDtype(StrEnum):

@@ -89,6 +89,12 @@ def test_keys_that_are_no_batch_sizes(key: str) -> None:
     assert "is not a batch size" in parse_table(json.dumps({key: GOOD}), "test").problems[0]
 
 
+def test_no_key_drives_the_terminal() -> None:
+    document = {"\x1b[2J": GOOD, "1": GOOD | {"\x1b]0;x": 1}}
+    read = parse_table(json.dumps(document), "test")
+    assert "\x1b" not in "".join([*read.problems, *texts(NAME, document)])
+
+
 def test_a_repeated_batch_size_is_told() -> None:
     text = f'{{"1": {json.dumps(GOOD)}, "1": {json.dumps(GOOD | {"BLOCK_SIZE_M": 64})}}}'
     read = parse_table(text, "test")
@@ -156,7 +162,7 @@ def test_an_empty_object_is_an_error() -> None:
 
 def test_keys_of_amd_files_are_errors() -> None:
     assert texts(NAME, {"1": GOOD | {"waves_per_eu": 0}})[0] == (
-        "error: waves_per_eu is no parameter of the kernel on NVIDIA GPUs: the launch raises"
+        'error: "waves_per_eu" is no parameter of the kernel on NVIDIA GPUs: the launch raises'
     )
 
 

@@ -94,7 +94,7 @@ def test_no_text_crashes_the_reader(text: str) -> None:
         name = parse_name(text)
     except InputError:
         return
-    assert name.file_name == text or text.startswith(("E=0", "N=0", "lora_"))
+    assert name.file_name == text
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_no_text_crashes_the_reader(text: str) -> None:
         "E=8,N=768,device_name=NVIDIA_H200,dtype=fp4_w4a4.json",
         "E=8,N=768,device_name=NVIDIA_H200,block_shape=[128,128].json",
         "E=8,N=768,device_name=NVIDIA_H200,block_shape=[0, 128].json",
+        "E=08,N=768,device_name=NVIDIA_H200.json",
         "E=8,N=768,device_name=../../etc/passwd.json",
+        "E=8,N=768,device_name=\x1b[2J.json",
         "E=\u0661,N=768,device_name=NVIDIA_H200.json",
     ],
 )
