@@ -10,7 +10,15 @@ import click
 from advisor.errors import ConfigError
 
 
-@click.command("probe")
+_EPILOG = """\b
+Examples:
+  advisor probe > env.json && advisor diagnose server.log --env env.json
+  advisor probe --python /opt/venv
+  advisor probe --kubectl deployment/llm -n serving -o env.json
+"""
+
+
+@click.command("probe", epilog=_EPILOG)
 @click.option("--pid", type=click.IntRange(min=1), help="Probe the interpreter of this process.")
 @click.option("--python", metavar="PATH", help="Probe this interpreter or virtual environment.")
 @click.option("--ssh", metavar="[USER@]HOST", help="Probe a host (keys only: it never prompts).")
@@ -54,17 +62,11 @@ def probe_command(  # noqa: PLR0913  (one parameter an option)
     format_: str | None,
     output: Path | None,
 ) -> None:
-    r"""Describe the environment that an SGLang server runs in.
+    """Describe the environment that an SGLang server runs in.
 
     Without options it finds the running SGLang process, also in another virtual environment, else
     the interpreter on this machine that holds SGLang. Over ssh, docker and kubectl it does the
     same there; a script travels over stdin and nothing is installed or written.
-
-    \b
-    Examples:
-      advisor probe > env.json && advisor diagnose server.log --env env.json
-      advisor probe --python /opt/venv
-      advisor probe --kubectl deployment/llm -n serving -o env.json
     """
     from advisor.probe.output import rendered, write_atomically
     from advisor.probe.session import Wish, probe

@@ -375,7 +375,9 @@ def gpus(torch: Json, cuda: Json, nvml: Json, smi: Callable[[], Json]) -> Json:
         return {"error": "no GPU found ({})".format("; ".join(errors) or "none is visible")}
     merged = {"source": sources[0][0], "errors": errors}  # type: Json
     for key in ("driver_version", "cuda_driver_version", "processes", "links"):
-        merged[key] = next((answer[key] for _, answer in answers if answer.get(key)), None)
+        said = [answer[key] for _, answer in answers if answer.get(key) is not None]
+        if said:
+            merged[key] = said[0]
     merged["installed_count"] = len(nvml["devices"]) if "devices" in nvml else None  # type: ignore[arg-type]
     merged["devices"] = [
         complete(device, cuda, nvml)
@@ -513,10 +515,11 @@ def system() -> Json:
 
 
 def file_number(path: str) -> Optional[int]:
-    """Return the integer that a file of the kernel holds; None if there is none."""
+    """Return the number that a file of the kernel holds; None for none or -1 (not known)."""
     try:
         with open(path) as stream:
-            return int(stream.read())
+            value = int(stream.read())
+            return value if value >= 0 else None
     except (OSError, ValueError):
         return None
 

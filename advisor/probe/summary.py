@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from advisor.knowledge.environment import Environment, Gpu, MoeConfigFolder, Package
+from advisor.knowledge.environment import (
+    Environment,
+    Gpu,
+    GpuLink,
+    Limit,
+    MoeConfigFolder,
+    Package,
+)
 
 _LABEL_WIDTH = 20
 _GIB = 1 << 30
+_MIB = 1 << 20
+_IN_BYTES = frozenset({"as", "core", "memlock", "stack"})
 _SHOWN_PROCESSES = 8
+_SHOWN_VALUE = 120
 
 
 def summarise(environment: Environment) -> str:
@@ -51,10 +62,18 @@ def _gpus(environment: Environment) -> Iterator[tuple[str, str]]:
         yield "gpus", f"{len(gpus.devices)} of {gpus.installed_count} are visible"
     for device in gpus.devices:
         yield f"gpu {device.index}", _gpu(device)
+    kinds = Counter(_link(link) for link in gpus.links)
+    if kinds:
+        yield "links", ", ".join(f"{kind} (pairs: {count})" for kind, count in kinds.items())
     for process in gpus.processes[:_SHOWN_PROCESSES]:
         name = process.command or "not visible from here"
         text = f"process {process.pid} ({name}) holds {_gib(process.used_bytes)}"
         yield f"on gpu {process.installed_index}", text
+
+
+def _link(link: GpuLink) -> str:
+    reach = "NVLink" if link.nvlink else f"PCIe over {link.path or 'an unknown path'}"
+    return reach if link.peer_access is not False else f"{reach} without peer access"
 
 
 def _gpu(device: Gpu) -> str:
@@ -84,11 +103,18 @@ def _folder(folder: MoeConfigFolder) -> str:
 def _machine(environment: Environment) -> Iterator[tuple[str, str]]:
     if (memory := environment.shared_memory) is not None:
         yield "shared memory", f"{_gib(memory.free_bytes)} of {_gib(memory.total_bytes)} free"
-    limits = {limit.name: limit.soft for limit in environment.limits}
+    limits = [f"{limit.name} {_limit(limit)}" for limit in environment.limits]
     if limits:
-        yield "limits", ", ".join(f"{n} {'unlimited' if v == -1 else v}" for n, v in limits.items())
+        yield "limits", ", ".join(limits)
     if environment.tools:
         yield "tools", ", ".join(_tool(t.name, t.version, t.error) for t in environment.tools)
+
+
+def _limit(limit: Limit) -> str:
+    if limit.soft == -1:
+        return "unlimited"
+    whole_mib = limit.soft is not None and limit.soft >= _MIB and limit.name in _IN_BYTES
+    return f"{(limit.soft or 0) // _MIB} MiB" if whole_mib else _known(limit.soft)
 
 
 def _tool(name: str, version: str | None, error: str | None) -> str:
@@ -97,7 +123,10 @@ def _tool(name: str, version: str | None, error: str | None) -> str:
 
 def _variables(environment: Environment) -> Iterator[tuple[str, str]]:
     for variable in environment.variables:
-        yield "variable", f"{variable.name}={variable.value}"
+        value = variable.value
+        if len(value) > _SHOWN_VALUE:
+            value = f"{value[:_SHOWN_VALUE]}… ({len(value)} characters)"
+        yield "variable", f"{variable.name}={value}"
 
 
 def _errors(environment: Environment) -> Iterator[tuple[str, str]]:
