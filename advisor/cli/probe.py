@@ -9,7 +9,6 @@ import click
 
 from advisor.errors import ConfigError
 
-
 _EPILOG = """\b
 Examples:
   advisor probe > env.json && advisor diagnose server.log --env env.json
@@ -48,7 +47,7 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write to a file instead of stdout.",
 )
-def probe_command(  # noqa: PLR0913  (one parameter an option)
+def probe_command(
     *,
     pid: int | None,
     python: str | None,

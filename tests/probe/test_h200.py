@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import jsonschema
 import pytest
@@ -39,7 +40,7 @@ def test_one_gpu_has_no_links_and_no_processes(environment: Environment) -> None
 
 
 def test_the_record_follows_the_schema(environment: Environment) -> None:
-    schema = read_data("environment.schema.json")
+    schema = cast("dict[str, object]", read_data("environment.schema.json"))
     jsonschema.validate(json.loads(RECORDED.read_text(encoding="utf-8")), schema)
     jsonschema.validate(render_environment(environment), schema)
 
