@@ -94,8 +94,7 @@ def _holding(claim: Claim, corpus: Corpus) -> tuple[Template, ...]:
 def _outcome(
     claim: Claim, source: Source, near: Sequence[Template], read: Sequence[Template]
 ) -> Outcome:
-    found = read or near
-    at_home = not claim.modules or any(is_home(item.module, claim.modules) for item in found)
+    at_home = not claim.modules or any(is_home(item.module, claim.modules) for item in near)
     if not speaks_of(claim.releases, source.version):
         wider = claim.releases is not None and read and at_home
         return Outcome.WIDER if wider else Outcome.ELSEWHERE

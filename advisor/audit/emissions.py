@@ -203,9 +203,8 @@ def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
     """Yield the blocks of statements within a statement."""
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(node, name, None) or []
-    for handler in getattr(node, "handlers", ()):
+    yield getattr(node, "body", None) or []
+    for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
         yield handler.body
-    for case in getattr(node, "cases", ()):
-        yield case.body
+    for name in ("orelse", "finalbody"):
+        yield getattr(node, name, None) or []

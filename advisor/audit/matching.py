@@ -113,7 +113,10 @@ def samples(template: Template) -> Iterator[str]:
     fillings = scope().fillings
     choices = [_NUMBERS if _is_number(hole) else fillings for hole in template.text.holes]
     heads = ("", f"{template.exception}: ") if template.level is Level.RAISE else ("",)
-    uniform = ((filling,) * len(choices) for filling in fillings)
+    uniform = (
+        tuple(filling if filling in choice else choice[0] for choice in choices)
+        for filling in fillings
+    )
     for chosen in (*uniform, *islice(product(*choices), _MOST_SAMPLES)):
         line = template.text.pieces[0] + "".join(
             filling + piece for filling, piece in zip(chosen, template.text.pieces[1:], strict=True)
