@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -334,6 +335,10 @@ def _confirming(proofs: Sequence[Lookup]) -> list[str]:
     ]
 
 
+def _export(overlay: Overlay) -> str:
+    return f"export {VARIABLE}={shlex.quote(str(overlay.folder))}"
+
+
 def install_text(overlay: Overlay, proofs: Sequence[Lookup], claim: str | None) -> str:
     """Return what was installed, how to switch it on, and how the log will confirm it."""
     bundled = len(overlay.files) - len(overlay.added)
@@ -341,7 +346,7 @@ def install_text(overlay: Overlay, proofs: Sequence[Lookup], claim: str | None) 
         f"installed {len(overlay.added)} files, with {bundled} bundled ones, in {overlay.folder}"
     ]
     lines += (f"  {file.path}  from {file.origin}" for file in overlay.added)
-    lines += ["", f"export {VARIABLE}={overlay.folder}", ""]
+    lines += ["", _export(overlay), ""]
     lines.append("proved by replaying the lookup; the server's log will confirm it with")
     lines += (f"  {text}" for text in _confirming(proofs))
     if claim:
@@ -369,7 +374,7 @@ def install_json(overlay: Overlay, proofs: Sequence[Lookup], claim: str | None) 
             "folder": str(overlay.folder),
             "triton": overlay.triton,
             "sglang": overlay.sglang,
-            "export": f"export {VARIABLE}={overlay.folder}",
+            "export": _export(overlay),
             "added": [asdict(file) for file in overlay.added],
             "bundled_files": len(overlay.files) - len(overlay.added),
             "confirming_lines": _confirming(proofs),

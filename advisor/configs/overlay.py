@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
@@ -94,10 +94,11 @@ def install_overlay(plan: Plan) -> Overlay:
     """Build the overlay beside its place and move it there in one step.
 
     An overlay of ours that is there already is replaced; files added to it earlier stay, unless
-    they are added anew.
+    they are added anew. The lookup is proved before anything is moved.
 
     Raises:
-        ConfigError: If this release reads no overlay, or the folder holds anything else.
+        ConfigError: If this release reads no overlay, the folder holds anything else, or the
+            server would not read an added file or would stop.
     """
     if not plan.loader.triton_folders:
         raise ConfigError(
@@ -113,6 +114,7 @@ def install_overlay(plan: Plan) -> Overlay:
         raise InputError(f"{target.parent}: {error.strerror or error}") from error
     try:
         overlay = _build(plan, earlier, building)
+        prove(replace(overlay, folder=building), plan.loader)
         _swap(building, target)
     except OSError as error:
         raise InputError(f"{error.filename or target}: {error.strerror or error}") from error
@@ -308,7 +310,7 @@ def prove(overlay: Overlay, loader: Loader) -> tuple[Lookup, ...]:
     """Replay the lookup of every added shape in the overlay.
 
     Raises:
-        ConfigError: If the server would not read exactly an added file.
+        ConfigError: If the server would not read exactly an added file, or would stop.
     """
     files = DiskFiles(folder=overlay.folder)
     proofs: dict[MoeConfigName, Lookup] = {}
@@ -321,5 +323,7 @@ def prove(overlay: Overlay, loader: Loader) -> tuple[Lookup, ...]:
         expected = str(overlay.folder / file.path)
         if result is None or result.source is not Source.EXACT or result.path != expected:
             reason = result.reason if result else "this release reads no down file"
-            raise ConfigError(f"the server would not read {expected}: {reason or result}")
+            raise ConfigError(f"the server would not read {file.path}: {reason or result}")
+        if proofs[up].crash is not None:
+            raise ConfigError(f"with {file.path} the server would stop: {proofs[up].crash}")
     return tuple(proofs.values())

@@ -97,6 +97,18 @@ def test_a_file_that_crashes_the_loader_proves_nothing(plan: Plan) -> None:
         prove(install_overlay(broken), plan.loader)
 
 
+def test_a_bundled_down_file_that_disagrees_stops_the_installation(
+    plan: Plan, bundled: Path
+) -> None:
+    """Up is found for one Triton and down for another: an assertion up to 0.5.12."""
+    down = bundled / "configs/triton_3_2_0" / OURS.for_down(down=True).file_name
+    down.write_text(json.dumps({"1": ENTRY | {"BLOCK_SIZE_M": 64}}))
+    with pytest.raises(ConfigError, match="the server would stop: AssertionError at 1 tokens"):
+        install_overlay(plan)
+    assert not plan.folder.exists()
+    install_overlay(replace(plan, loader=loader_of_version("0.5.14")))
+
+
 def test_links_point_at_the_install(plan: Plan, bundled: Path) -> None:
     install_overlay(replace(plan, link=True))
     link = plan.folder / "configs/triton_3_2_0" / OTHER
