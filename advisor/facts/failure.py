@@ -22,11 +22,15 @@ _FATAL_HEADS = ("hit an exception", "Initialization failed", "Failed to")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traceback:
-    """One traceback: its exceptions, innermost first, and the modules of its frames."""
+    """One traceback: its exceptions, innermost first, and the modules of its frames.
+
+    `raised_in` is the module of the frame that raised the innermost exception.
+    """
 
     record: Record
     exceptions: tuple[tuple[str, str], ...]
     modules: tuple[str, ...]
+    raised_in: str | None = None
 
     @property
     def fatal(self) -> bool:
@@ -81,6 +85,7 @@ class FailureCollector:
             outer_exception=outer,
             outer_message=shown(outer_message),
             modules=chosen.modules,
+            raised_in=chosen.raised_in,
             phase=phase,
             fatal=chosen.fatal or self._child_failed,
             child_failed=self._child_failed,
@@ -92,18 +97,25 @@ class FailureCollector:
 def read_traceback(record: Record) -> Traceback:
     """Find the exceptions and frames of a traceback; a chain gives several exceptions."""
     exceptions: list[tuple[str, str]] = []
-    modules: dict[str, None] = {}
     last: tuple[str, str] | None = None
+    frames: list[str] = []
+    raised_in: str | None = None
     for line in record.body:
         if any(line.startswith(words) for words in _CHAINED):
             exceptions.extend([last] if last else [])
             last = None
         elif frame := _FRAME.match(line):
-            modules.setdefault(_module(frame["path"]))
+            frames.append(_module(frame["path"]))
         elif not line[:1].isspace() and (match := _EXCEPTION.match(line)):
             last = (match["name"], match["message"] or "")
+            raised_in = raised_in or (frames[-1] if frames else None)
     exceptions.extend([last] if last else [])
-    return Traceback(record=record, exceptions=tuple(exceptions), modules=tuple(modules))
+    return Traceback(
+        record=record,
+        exceptions=tuple(exceptions),
+        modules=tuple(dict.fromkeys(frames)),
+        raised_in=raised_in,
+    )
 
 
 def _module(path: str) -> str:

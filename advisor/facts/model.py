@@ -249,13 +249,17 @@ class Startup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The exception that ended the run: innermost cause first."""
+    """The exception that ended the run: innermost cause first.
+
+    `modules` are those of the traceback's frames in their order, `raised_in` is the one that raised it.
+    """
 
     exception: str | None = None
     message: str | None = None
     outer_exception: str | None = None
     outer_message: str | None = None
     modules: tuple[str, ...] = ()
+    raised_in: str | None = None
     phase: str | None = None
     fatal: bool | None = None
     child_failed: bool | None = None
