@@ -162,12 +162,14 @@ class Run:
         self._share_out()
 
     def _assign(self) -> bool:
-        """Begin waiting jobs on the lanes that have room; say whether any was begun."""
+        """Begin waiting jobs on the least busy lanes; say whether any was begun."""
         begun = False
-        for lane in self._pool.lanes if not self._stopping else ():
-            while self._load(lane) < _JOBS_PER_LANE and (job := self._next_ready()):
-                self._begin(job, lane)
-                begun = True
+        while not self._stopping:
+            lane = min(self._pool.lanes, key=self._load)
+            if self._load(lane) >= _JOBS_PER_LANE or (job := self._next_ready()) is None:
+                break
+            self._begin(job, lane)
+            begun = True
         return begun
 
     def _load(self, lane: int) -> int:
@@ -185,14 +187,12 @@ class Run:
         return None
 
     def _share_out(self) -> None:
-        """Move a job between rounds from a busy lane to one that has none: no GPU waits."""
+        """Move jobs between rounds from busy lanes to idler ones, so that no GPU waits at the end."""
         for lane in self._pool.lanes:
-            if self._load(lane):
-                continue
             donors = [
                 job
                 for job in self._jobs.values()
-                if job.stage is _Stage.SCREENING and self._load(job.lane) > 1
+                if job.stage is _Stage.SCREENING and self._load(job.lane) > self._load(lane) + 1
             ]
             if donors:
                 max(donors, key=lambda job: (self._load(job.lane), -job.tokens)).lane = lane

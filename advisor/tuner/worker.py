@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -129,20 +130,17 @@ class Worker(Generic[J, A]):
 
 
 def serve_bench(connection: Connection, setup: Setup, gpu: int) -> None:
-    """Measure until the pipe closes: the body of a bench worker."""
+    """Measure until the pipe closes, whether by an end or by a kill: the body of a bench worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         bench = setup.open(gpu)
     except Exception as error:  # noqa: BLE001  (whatever the GPU stack raises becomes the answer)
         connection.send(Broken(f"{type(error).__name__}: {error}".splitlines()[0]))
         return
-    connection.send(Opened(bench.device))
-    while not bench.poisoned:
-        try:
-            work = connection.recv()
-        except EOFError:
-            return
-        connection.send(bench.measure(work))
+    with contextlib.suppress(EOFError, OSError):
+        connection.send(Opened(bench.device))
+        while not bench.poisoned:
+            connection.send(bench.measure(connection.recv()))
 
 
 def serve_compiler(connection: Connection, setup: Setup) -> None:
@@ -153,10 +151,7 @@ def serve_compiler(connection: Connection, setup: Setup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.nice(5)
-    connection.send(Opened("compiler"))
-    while True:
-        try:
-            recipe = connection.recv()
-        except EOFError:
-            return
-        connection.send(setup.compile(recipe))
+    with contextlib.suppress(EOFError, OSError):
+        connection.send(Opened("compiler"))
+        while True:
+            connection.send(setup.compile(connection.recv()))

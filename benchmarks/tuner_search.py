@@ -1,0 +1,236 @@
+"""Compare search strategies on recorded tables of an H200; no GPU needed.
+
+    python benchmarks/tuner_search.py -o benchmarks/results
+
+The prior leaves out the recorded shape (E=128, N=768) on every GPU. Where kernel_tuner is installed,
+its strategies run in simulation on the same tables (medians, no noise: a favour to them).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import io
+import json
+import platform
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from advisor.configs.problem import Gemm, target_of_gpu
+from advisor.resources import parse_yaml
+from advisor.tuner.prior import Prior, parse_prior
+from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, Strategy
+from advisor.tuner.simulate import Table, problem_of_table, read_tables, simulate
+from advisor.tuner.space import Tile, legal_tiles
+
+TABLES = Path(__file__).parent.parent / "tests" / "fixtures" / "tuner"
+NAMES = ("block_m", "block_n", "block_k", "group_m", "warps", "stages")
+PEERS = (
+    "random_sample",
+    "greedy_ils",
+    "greedy_mls",
+    "genetic_algorithm",
+    "diff_evo",
+    "pso",
+    "simulated_annealing",
+    "dual_annealing",
+    "hybrid_vndx",
+    "adaptive_tabu_greywolf",
+)
+CHECKPOINTS = (16, 32, 48, 100, 200)
+WITHIN = (1.02, 1.01)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--out", required=True, type=Path)
+    parser.add_argument("--repetitions", type=int, default=5)
+    options = parser.parse_args()
+    prior = parse_prior(
+        parse_yaml((TABLES / "prior_without_128_768.yaml").read_text(encoding="utf-8")), "fixture"
+    )
+    rows: list[dict[str, object]] = []
+    for path in sorted(TABLES.glob("h200_*.json.gz")):
+        (table,) = read_tables(path)
+        rows += own_rows(table, path, prior, options.repetitions)
+        if importlib.util.find_spec("kernel_tuner"):
+            rows += peer_rows(table)
+        print(f"{path.name} done", flush=True)
+    head = {"python": platform.python_version(), "tables": "NVIDIA H200, Triton 3.6.0"}
+    text = json.dumps(head | {"rows": rows}, indent=1)
+    (options.out / "tuner_search.json").write_text(text + "\n", encoding="utf-8")
+    (options.out / "tuner_search.md").write_text(to_markdown(rows), encoding="utf-8")
+
+
+def own_rows(table: Table, path: Path, prior: Prior, repetitions: int) -> list[dict[str, object]]:
+    problem, gemm = problem_of_table(path), table.gemm or Gemm.UP
+    tiles = legal_tiles(problem, gemm, table.tokens, target_of_gpu("H200"))
+    effort = replace(EFFORTS["thorough"], seeds=16, evaluations=100)
+    scores = prior.scores(tiles, problem, gemm, table.tokens, 90)
+    flat = [1.0] * len(tiles)
+    valid = [tile for tile, samples in table.samples.items() if samples]
+    strategies: dict[str, tuple[int, int, Callable[[int], Strategy]]] = {
+        "advisor, prior and model": (
+            repetitions,
+            100,
+            lambda _: GuidedSearch(tiles, scores, effort),
+        ),
+        "advisor, model alone": (repetitions, 100, lambda _: GuidedSearch(tiles, flat, effort)),
+        "random, runnable tiles": (100, 200, lambda seed: RandomSearch(valid, seed)),
+        "random, whole table": (100, 200, lambda seed: RandomSearch(list(table.samples), seed)),
+    }
+    rows: list[dict[str, object]] = []
+    for name, (times, budget, start) in strategies.items():
+        curve = simulate(table, name, start, repetitions=times, budget=budget)
+        rows.append(
+            {
+                "table": table.name,
+                "strategy": name,
+                "within": {str(ratio): count for ratio, count in curve.within},
+                "ratio": {
+                    str(n): [round(mean, 4), round(worst, 4)] for n, mean, worst in curve.ratios
+                },
+            }
+        )
+    return rows
+
+
+def peer_rows(table: Table) -> list[dict[str, object]]:
+    """Run kernel_tuner's strategies on the table."""
+    rows: list[dict[str, object]] = []
+    with TemporaryDirectory() as folder:
+        cache = Path(folder) / "cache.json"
+        for strategy in PEERS:
+            cache.write_text(json.dumps(peer_cache(table)), encoding="utf-8")
+            paths = [peer_path(table, cache, strategy, seed) for seed in range(10)]
+            paths = [path for path in paths if path]
+            if paths:
+                rows.append(peer_row(table, strategy, paths))
+    return rows
+
+
+def peer_cache(table: Table) -> dict[str, object]:
+    entries = {}
+    for tile, samples in table.samples.items():
+        time = median(samples) if samples else "CompilationFailedConfig"
+        spent = dict.fromkeys(
+            ("compile_time", "verification_time", "benchmark_time", "strategy_time"), 0
+        )
+        entries[",".join(map(str, values_of(tile)))] = {
+            **dict(zip(NAMES, values_of(tile), strict=True)),
+            **spent,
+            "time": time,
+            "times": [time] if samples else [],
+            "framework_time": 0,
+            "timestamp": "2026-01-01 00:00:00",
+        }
+    return {
+        "device_name": "H200",
+        "kernel_name": "moe",
+        "problem_size": 1,
+        "tune_params_keys": list(NAMES),
+        "tune_params": parameters(table),
+        "objective": "time",
+        "cache": entries,
+    }
+
+
+def values_of(tile: Tile) -> tuple[int, ...]:
+    return (tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.warps, tile.stages)
+
+
+def parameters(table: Table) -> dict[str, list[int]]:
+    columns = zip(*map(values_of, table.samples), strict=True)
+    return {name: sorted(set(column)) for name, column in zip(NAMES, columns, strict=True)}
+
+
+def peer_path(table: Table, cache: Path, strategy: str, seed: int) -> list[float]:
+    """Return the best ratio after each measurement; empty if the strategy fails here."""
+    kernel_tuner = importlib.import_module("kernel_tuner")
+    numpy = importlib.import_module("numpy")
+    random.seed(seed)
+    numpy.random.seed(seed)
+    known = set(map(values_of, table.samples))
+    silent = io.StringIO()
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(silent),
+            contextlib.redirect_stderr(silent),
+        ):
+            warnings.simplefilter("ignore")
+            results, _ = kernel_tuner.tune_kernel(
+                "moe",
+                "__global__ void moe(float *a) {}",
+                1,
+                [numpy.zeros(1, numpy.float32)],
+                parameters(table),
+                restrictions=lambda point: tuple(point[name] for name in NAMES) in known,
+                strategy=strategy,
+                strategy_options={"max_fevals": 200},
+                simulation_mode=True,
+                cache=str(cache),
+                lang="CUDA",
+                quiet=True,
+            )
+    except Exception as error:  # noqa: BLE001  (a peer's failure is a result)
+        print(f"kernel_tuner {strategy}: {type(error).__name__}: {str(error)[:80]}")
+        return []
+    best, path = float("inf"), []
+    for result in results:
+        if isinstance(result["time"], int | float):
+            best = min(best, result["time"] / table.best_us)
+        path.append(best)
+    return path
+
+
+def peer_row(table: Table, strategy: str, paths: list[list[float]]) -> dict[str, object]:
+    within = {}
+    for ratio in WITHIN:
+        counts = sorted(
+            next((n for n, value in enumerate(path, 1) if value <= ratio), 10**6) for path in paths
+        )
+        middle = counts[len(counts) // 2]
+        within[str(ratio)] = middle if middle < 10**6 else None
+    ratios = {}
+    for count in CHECKPOINTS:
+        values = [path[min(count, len(path)) - 1] for path in paths]
+        ratios[str(count)] = [round(sum(values) / len(values), 4), round(max(values), 4)]
+    return {
+        "table": table.name,
+        "strategy": f"kernel_tuner {strategy}",
+        "within": within,
+        "ratio": ratios,
+    }
+
+
+def to_markdown(rows: list[dict[str, object]]) -> str:
+    lines = [
+        "# Search strategies on recorded tables",
+        "",
+        "E=128 N=768 K=2048 top-k 8 bf16, NVIDIA H200, Triton 3.6.0; `both`: both GEMMs with one tile,",
+        "SGLang 0.5.12.post1's kernel; `up` and `down`: Advisor's own kernel, each GEMM alone.",
+        "Made by `benchmarks/tuner_search.py`. Measurements until within 2 % and 1 % of the best tile",
+        "of the table (median over repetitions), then best found / best there is (mean) after so many.",
+        "",
+        "| table | strategy | 2 % | 1 % | 16 | 32 | 48 | 100 | 200 |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        within: dict[str, float | None] = row["within"]  # type: ignore[assignment]
+        ratio: dict[str, list[float]] = row["ratio"]  # type: ignore[assignment]
+        reached = [f"{within[str(r)]:.0f}" if within[str(r)] else "never" for r in WITHIN]
+        found = [f"{ratio[str(n)][0]:.3f}" if str(n) in ratio else "" for n in CHECKPOINTS]
+        lines.append(f"| {row['table']} | {row['strategy']} | {' | '.join([*reached, *found])} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

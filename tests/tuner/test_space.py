@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.configs.names import ExpertDtype
+from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
+from advisor.errors import ConfigError, InputError
+from advisor.tuner.problem import (
+    check_batch_sizes,
+    check_problem,
+    config_name,
+    label,
+    padded_rows,
+    problem_of_label,
+    touched_weight_bytes,
+    weight_bytes,
+)
+from advisor.tuner.space import GRID, Tile, grid, legal_tiles, parse_tile, tile_of
+
+QWEN = MoeProblem(experts=128, width=768, hidden=2048, top_k=8)
+H200 = target_of_gpu("H200")
+TILES = st.builds(Tile, *(st.sampled_from(values) for values in GRID))
+
+
+def test_the_grid_is_that_of_sglangs_tuner() -> None:
+    assert len(set(grid())) == 1920
+
+
+@given(TILES)
+def test_a_tile_survives_its_key_and_its_entry(tile: Tile) -> None:
+    assert parse_tile(tile.key) == tile
+    assert tile_of(tile.entry()) == tile
+
+
+def test_no_tile_needs_more_shared_memory_than_the_gpu_has() -> None:
+    small = target_of_gpu("RTX PRO 6000")
+    there = set(legal_tiles(QWEN, Gemm.UP, 1024, small))
+    assert there < set(legal_tiles(QWEN, Gemm.UP, 1024, H200))
+    assert Tile(64, 128, 128, 1, 4, 4) not in there
+
+
+def test_every_tile_that_ran_best_on_an_h200_is_in_the_space() -> None:
+    best = {
+        1: Tile(16, 32, 64, 1, 4, 5),
+        64: Tile(16, 64, 128, 1, 4, 2),
+        1024: Tile(128, 128, 64, 1, 8, 3),
+    }
+    for tokens, tile in best.items():
+        assert tile in legal_tiles(QWEN, Gemm.UP, tokens, H200)
+
+
+def test_tall_tiles_are_left_out_where_they_only_pad() -> None:
+    heights = {tile.block_m for tile in legal_tiles(QWEN, Gemm.UP, 1, H200)}
+    assert heights == {16, 32, 64}
+    assert 16 not in {tile.block_m for tile in legal_tiles(QWEN, Gemm.UP, 8192, H200)}
+
+
+def test_block_k_divides_the_quantisation_block() -> None:
+    block = MoeProblem(
+        experts=256,
+        width=256,
+        hidden=7168,
+        top_k=8,
+        dtype=ExpertDtype.FP8_W8A8,
+        block_shape=(128, 128),
+    )
+    assert {tile.block_k for tile in legal_tiles(block, Gemm.UP, 64, H200)} == {64, 128}
+
+
+def test_names_are_those_sglang_looks_for() -> None:
+    int8 = MoeProblem(
+        experts=64, width=512, hidden=2048, top_k=6, dtype=ExpertDtype.INT8_W8A8, per_channel=True
+    )
+    assert config_name(QWEN, "NVIDIA H200", Gemm.DOWN).file_name == (
+        "E=128,N=768,device_name=NVIDIA_H200_down.json"
+    )
+    assert config_name(int8, "NVIDIA H200", Gemm.UP).file_name == (
+        "E=64,N=512,device_name=NVIDIA_H200,dtype=int8_w8a8,per_channel_quant=True.json"
+    )
+
+
+def test_row_lists_are_sized_as_sglang_sizes_them() -> None:
+    assert padded_rows(QWEN, 1, 16) == 8 * 16
+    assert padded_rows(QWEN, 64, 16) == 512 + 129 * 15
+
+
+def test_a_batch_reads_the_experts_it_touches() -> None:
+    assert touched_weight_bytes(QWEN, Gemm.UP, 1) == weight_bytes(QWEN, Gemm.UP) * 8 // 128
+    assert touched_weight_bytes(QWEN, Gemm.UP, 4096) == weight_bytes(QWEN, Gemm.UP)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"experts": 0}, "E=0"),
+        ({"width": 2**21}, "N="),
+        ({"hidden": -1}, "K=-1"),
+        ({"top_k": 129}, "top-k"),
+        ({"block_shape": (128, 128)}, "fp8 or int8"),
+        ({"dtype": ExpertDtype.FP8_W8A8, "block_shape": (100, 128)}, "powers of two"),
+        ({"dtype": ExpertDtype.FP8_W8A8, "block_shape": (512, 128)}, "no multiple"),
+        ({"dtype": ExpertDtype.INT4_W4A16}, "cannot tune"),
+    ],
+)
+def test_impossible_problems_are_refused(fields: dict[str, object], word: str) -> None:
+    values: dict[str, object] = {"experts": 128, "width": 768, "hidden": 2048, "top_k": 8}
+    with pytest.raises(ConfigError, match=word):
+        check_problem(MoeProblem(**(values | fields)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (-1,), (2**19,)])
+def test_impossible_batch_sizes_are_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError):
+        check_batch_sizes(sizes)
+
+
+def test_batch_sizes_come_sorted_and_once() -> None:
+    assert check_batch_sizes((64, 1, 64)) == (1, 64)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        QWEN,
+        MoeProblem(experts=8, width=64, hidden=128, top_k=2, activation="fp16"),
+        MoeProblem(
+            experts=8, width=64, hidden=128, top_k=2, dtype=ExpertDtype.INT8_W8A8, per_channel=True
+        ),
+        MoeProblem(
+            experts=8,
+            width=128,
+            hidden=128,
+            top_k=2,
+            dtype=ExpertDtype.FP8_W8A8,
+            block_shape=(128, 128),
+        ),
+    ],
+)
+def test_a_problem_survives_its_label(problem: MoeProblem) -> None:
+    assert problem_of_label(label(problem)) == problem
+
+
+@given(st.text(max_size=80))
+def test_no_text_breaks_the_label_parser(text: str) -> None:
+    try:
+        problem_of_label(text)
+    except InputError:
+        return
+    assert text.startswith("E=")
