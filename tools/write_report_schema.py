@@ -59,6 +59,10 @@ def schema() -> _Schema:
     action = _properties(definitions["Action"])
     plan = _object({"rule": _TEXT, "severity": _words(Severity), **action})
     suppressed = _object({"by": _TEXT, "reason": _TEXT, "finding": _reference("Finding")})
+    unrecognised = _object(
+        {"template": _TEXT, "count": _COUNT, "evidence": _reference("Evidence")},
+        description="A warning or error that nothing knows, its varying parts masked.",
+    )
     document = _object(
         {
             "schema_version": {"const": SCHEMA_VERSION},
@@ -75,6 +79,7 @@ def schema() -> _Schema:
             "skipped": _list(_object({"rule": _TEXT, "reason": _TEXT})),
             "suppressed": _list(suppressed),
             "plan": _list(plan),
+            "unrecognised": _list(unrecognised),
             "fail_on": {"enum": [*(item.value for item in Severity), "never"]},
             "exit_code": {"enum": [0, 1]},
         },

@@ -65,6 +65,10 @@ def document(report: Report) -> dict[str, object]:
             {"rule": item.rule, "severity": item.severity.value, **_action(item.action)}
             for item in report.plan
         ],
+        "unrecognised": [
+            {"template": kind.template, "count": kind.count, "evidence": _evidence(kind.evidence)}
+            for kind in report.unrecognised
+        ],
         "fail_on": "never" if report.fail_on is None else report.fail_on.value,
         "exit_code": report.exit_code,
     }

@@ -11,6 +11,7 @@ from advisor.report.blocks import blocks
 from advisor.report.overview import gate, head, limits, outcome, reading, verdict
 from advisor.report.places import repeats
 from advisor.report.prose import paragraphs
+from advisor.report.strangers import strangers
 from advisor.report.style import Style
 from advisor.resources import bundled
 from advisor.sources.records import Evidence
@@ -32,6 +33,7 @@ def fill(name: str, report: Report, style: Style) -> str:
         verdict=verdict(report),
         reading=reading(report),
         blocks=() if style.quiet else blocks(report.run),
+        strangers=strangers(report),
         limits=limits(report),
         gate=gate(report),
     )

@@ -12,6 +12,7 @@ from advisor.report.overview import gate, head, limits, outcome, reading, verdic
 from advisor.report.places import repeats, shortened
 from advisor.report.prose import lead
 from advisor.report.quantities import counted
+from advisor.report.strangers import strangers
 from advisor.report.style import Style
 from advisor.report.tables import Block
 from advisor.sources.records import Evidence
@@ -23,6 +24,7 @@ _TONES = {
 }
 _INDENT = 11
 _PLAN_INDENT = 4
+_STRANGER_INDENT = 6
 _SHOWN_PLACES = 3
 
 
@@ -39,6 +41,7 @@ def render(report: Report, style: Style) -> str:
         for block in blocks(report.run):
             lines += ["", *_block(block, canvas)]
         lines += _plan(report, canvas)
+        lines += _strangers(report, canvas)
         lines += _foot(report, canvas)
     return canvas.finished(lines)
 
@@ -178,6 +181,22 @@ def _plan(report: Report, canvas: Canvas) -> Iterator[str]:
         yield from _command(item.action.command, canvas, indent=_PLAN_INDENT)
         if item.action.verify:
             yield from canvas.wrapped(f"Check: {item.action.verify}", indent=_PLAN_INDENT)
+
+
+def _strangers(report: Report, canvas: Canvas) -> Iterator[str]:
+    found = strangers(report)
+    if found is None:
+        return
+    yield ""
+    yield canvas.paint(found.title, Tone.STRONG)
+    for row in found.rows:
+        room = canvas.style.width - _STRANGER_INDENT
+        yield f"{row.times:>5} {canvas.cut(row.template, room)}"
+        yield " " * _STRANGER_INDENT + canvas.paint(shortened(row.place, room), Tone.FAINT)
+    for text in (found.rest, f"{found.note[:1].upper()}{found.note[1:]}."):
+        if text:
+            for line in canvas.wrapped(text, indent=0):
+                yield canvas.paint(line, Tone.FAINT)
 
 
 def _foot(report: Report, canvas: Canvas) -> Iterator[str]:
