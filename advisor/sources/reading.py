@@ -125,7 +125,8 @@ class LogReader:
         """Whether a line holds hints only, and is a request log or one of too many."""
         if not self._hints.issuperset(candidate.literals):
             return False
-        if _REQUEST_LOG.search(block, candidate.start, candidate.start + _HEAD_BYTES):
+        head = min(candidate.start + _HEAD_BYTES, candidate.end)
+        if _REQUEST_LOG.search(block, candidate.start, head):
             return True
         self._hinted_lines += 1
         return self._hinted_lines > _MOST_HINTED_LINES

@@ -106,6 +106,14 @@ def test_lines_within_a_traceback_are_not_listed_the_line_above_it_is() -> None:
     ) == [("thing failed", 1)]
 
 
+def test_a_request_log_hides_nothing_but_itself() -> None:
+    assert found(
+        STAMP.format("") + "It failed",
+        STAMP.format("") + "Receive: obj=GenerateReqInput(text='that failed too')",
+        STAMP.format("") + "It was skipped: skipping the rest",
+    ) == [("It failed", 1), ("It was skipped: skipping the rest", 1)]
+
+
 def test_each_run_has_its_own() -> None:
     dump = STAMP.format("") + "server_args=ServerArgs(model_path='/m/x', tp_size=1)"
     text = report(
