@@ -29,7 +29,7 @@ from advisor.sources.wrappers import peel
 
 TRACEBACK_HEAD = "Traceback (most recent call last)"
 _LONGEST_TRACEBACK_LINES = 400
-_MOST_HINTED_LINES = 20_000
+_MOST_HINTED_LINES = 10_000
 _HEAD_BYTES = 300
 _REQUEST_LOG = re.compile(rb'(?:Receive|Receive OpenAI|Finish): obj=|"event": "request\.')
 _TAIL_BYTES = 1 << 14
