@@ -14,6 +14,7 @@ from advisor.facts.literals import Value
 from advisor.facts.model import RunFacts
 from advisor.facts.noise import noise
 from advisor.facts.patterns import Pattern, line_patterns
+from advisor.facts.requested import redacted_arguments, requested_arguments
 from advisor.facts.run import RunCollector
 from advisor.facts.runs import RunSplitter
 from advisor.facts.unrecognised import UnrecognisedKind
@@ -26,6 +27,7 @@ from advisor.sources.reading import TRACEBACK_HEAD, Found, LogReader, LogStatist
 from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Scanner
 from advisor.sources.serving_lines import SERVING_LITERALS, ServingBlock
+from advisor.sources.shell import Word
 
 _ALARMS = frozenset(ALARM_LITERALS)
 
@@ -62,11 +64,18 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to diagnose and how. `fail_on` None never fails; `run_number` None is the last run."""
+    """What to diagnose and how. `fail_on` None never fails; `run_number` None is the last run.
+
+    Attributes:
+        launch: The arguments of the launch command as typed; they are read as the release of the
+            run reads them.
+        requested_args: The same by field name, for a caller that knows the names.
+    """
 
     logs: tuple[LogInput, ...]
     rules: tuple[Rule, ...]
     environment: Environment | None = None
+    launch: tuple[Word, ...] | None = None
     requested_args: Mapping[str, Value] | None = None
     fail_on: Severity | None = Severity.ERROR
     redact: bool = True
@@ -95,7 +104,7 @@ def diagnose_logs(request: Request, *, tolerant: bool = False) -> Report:
         raise InputError(_nothing_known(read.statistics))
     number = _chosen_run(read, request.run_number)
     collector = read.runs[number - 1]
-    collector.arguments.requested = request.requested_args
+    collector.arguments.requested = _requested(request, collector)
     run = collector.result(
         name=request.logs[0].name if request.logs else None,
         lines=sum(item.lines for item in read.statistics),
@@ -122,6 +131,16 @@ def diagnose_logs(request: Request, *, tolerant: bool = False) -> Report:
         exit_code=exit_code(verdicts, request.fail_on),
         unrecognised=collector.unrecognised.result(),
     )
+
+
+def _requested(request: Request, collector: RunCollector) -> Mapping[str, Value] | None:
+    """Return what the launch command asked for, without secrets; None without a command."""
+    asked = request.requested_args
+    if request.launch is not None:
+        asked = requested_arguments(request.launch, collector.releases)
+    if asked is None:
+        return None
+    return redacted_arguments(asked, Redactor(enabled=request.redact))
 
 
 def exit_code(verdicts: Verdicts, fail_on: Severity | None) -> int:

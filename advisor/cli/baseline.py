@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from advisor.cli.gating import write_baseline
+from advisor.cli.launches import arguments_of
 from advisor.diagnosis import Request, diagnose_logs
-from advisor.facts.launch import parse_launch
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
 
@@ -18,7 +18,7 @@ _EPILOG = "Example: advisor baseline server.log --reason 'known on this hardware
 
 @click.command(name="baseline", epilog=_EPILOG)
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
-@click.option("--args", "launch", metavar="COMMAND", help="The launch command.")
+@click.option("--args", "launch", metavar="FILE|COMMAND", help="The launch command.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why this is accepted.")
 @click.option(
     "--expires",
@@ -60,7 +60,7 @@ def baseline_command(
     request = Request(
         logs=expand(logs),
         rules=load_rules(rule_folders),
-        requested_args=None if launch is None else parse_launch(launch),
+        launch=None if launch is None else arguments_of(launch, None),
     )
     until = None if expires is None else expires.date()
     write_baseline(diagnose_logs(request), output, reason=reason, expires=until)

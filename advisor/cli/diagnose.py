@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
+from advisor.cli.launches import arguments_of
 from advisor.cli.reporting import ReportOptions, report_options
 from advisor.diagnosis import Request, diagnose_logs
 from advisor.errors import InputError
-from advisor.facts.launch import parse_launch
-from advisor.facts.literals import Value
 from advisor.knowledge.environment import Environment, parse_environment
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
@@ -27,8 +25,10 @@ _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o
     "--args",
     "launch",
     metavar="FILE|COMMAND",
-    help="The launch command, to tell what was asked for from what runs.",
+    help="The launch command, or a file that holds it as for preflight: to tell what was asked"
+    " for from what runs.",
 )
+@click.option("--server", metavar="NAME", help="The server meant, of an --args file with several.")
 @click.option(
     "--env",
     "env_file",
@@ -56,6 +56,7 @@ def diagnose_command(
     *,
     logs: tuple[str, ...],
     launch: str | None,
+    server: str | None,
     env_file: Path | None,
     fail_on: str | None,
     rule_folders: tuple[Path, ...],
@@ -75,7 +76,7 @@ def diagnose_command(
         logs=expand(logs),
         rules=load_rules(rule_folders),
         environment=_environment(env_file),
-        requested_args=_requested(launch),
+        launch=None if launch is None else arguments_of(launch, server),
         fail_on=threshold(fail_on, _FAIL_ON),
         redact=not no_redact,
         run_number=run_number,
@@ -85,16 +86,6 @@ def diagnose_command(
     )
     reports.write(report)
     return report.exit_code
-
-
-def _requested(launch: str | None) -> Mapping[str, Value] | None:
-    """Read the launch command, given as text or as the name of a file that holds it."""
-    if launch is None:
-        return None
-    path = Path(launch)
-    if " " not in launch and path.is_file():
-        launch = path.read_text(encoding="utf-8", errors="replace")
-    return parse_launch(launch)
 
 
 def _environment(path: Path | None) -> Environment | None:

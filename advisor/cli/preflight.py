@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
+from advisor.cli.launches import commands
 from advisor.cli.reporting import ReportOptions, report_options
-from advisor.errors import EXIT_CLEAN, ConfigError, InputError
+from advisor.errors import EXIT_CLEAN, InputError
 
 if TYPE_CHECKING:
     from advisor.diagnosis import Report
     from advisor.knowledge.environment import Environment
-    from advisor.preflight.inputs.command import ServerCommand
     from advisor.preflight.model_config import ModelConfig
 
 _FAIL_ON = "warning"
@@ -72,8 +72,8 @@ def preflight_command(
     from advisor.preflight.target import Given, target_of
 
     reports = ReportOptions.of(options)
-    commands = _commands(launch, server, skip_unrelated=skip_unrelated)
-    if not commands:
+    servers = commands(launch, server, may_be_none=skip_unrelated)
+    if not servers:
         click.echo("advisor: no SGLang server is started in these files", err=True)
         return EXIT_CLEAN
     given = Given(
@@ -83,7 +83,7 @@ def preflight_command(
         environment=_environment(env_file),
         model=_model(model_config),
     )
-    judged = [(command, target_of(command, given)) for command in commands]
+    judged = [(command, target_of(command, given)) for command in servers]
     report = preflight(
         judged,
         fail_on=threshold(fail_on, _FAIL_ON),
@@ -92,50 +92,6 @@ def preflight_command(
     report = gated(report, options, fail_on=fail_on)
     reports.named(_category(report, server)).write(report)
     return report.exit_code
-
-
-def _commands(
-    launch: tuple[str, ...], server: str | None, *, skip_unrelated: bool
-) -> list[ServerCommand]:
-    """Read the command line, or the files that are given instead."""
-    from advisor.preflight.inputs.command import of_command_line
-    from advisor.preflight.inputs.files import KINDS, read_file
-
-    paths = [Path(text) for text in launch]
-    if all(path.is_file() for path in paths) or (len(launch) == 1 and _looks_like_path(launch[0])):
-        found = [
-            _with_config_file(command, path.parent)
-            for path in paths
-            for command in read_file(path, may_be_none=skip_unrelated)
-        ]
-    else:
-        command = of_command_line(launch)
-        if command is None:
-            raise InputError(
-                f"{' '.join(launch)[:80]!r} starts no SGLang server: give "
-                f"`-- python -m sglang.launch_server ...`, `-- sglang serve ...`, or {KINDS}"
-            )
-        found = [_with_config_file(command, Path())]
-    if server is None:
-        return found
-    chosen = [command for command in found if server in command.name]
-    if not chosen:
-        names = ", ".join(command.name for command in found)
-        raise ConfigError(f"--server {server!r}: the file starts {names}")
-    return chosen
-
-
-def _looks_like_path(text: str) -> bool:
-    return "/" in text or bool(Path(text).suffix)
-
-
-def _with_config_file(command: ServerCommand, folder: Path) -> ServerCommand:
-    from advisor.preflight.inputs.config import with_config_file
-
-    merged, unread = with_config_file(command, folder)
-    if unread is not None:
-        click.echo(f"advisor: --config: {unread}; its options are not judged", err=True)
-    return merged
 
 
 def _category(report: Report, server: str | None) -> str | None:

@@ -16,6 +16,7 @@ from advisor.facts.launch import typed
 from advisor.facts.literals import Parsed, Value, parse_dump
 from advisor.facts.model import ChangedArgument
 from advisor.facts.patterns import Pattern
+from advisor.facts.requested import differences
 from advisor.resources import read_data
 from advisor.sources.records import Evidence
 
@@ -75,8 +76,8 @@ class ArgumentCollector:
                 self._changes[change.argument], effective=value
             )
             return
-        asked = self.requested.get(change.argument) if self.requested is not None else None
-        if asked is None and change.requested_capture is not None:
+        asked = None
+        if change.requested_capture is not None:
             asked = _captured(hit, change.requested_capture)
         if asked is None:
             asked = self.dumped(change.argument)
@@ -92,7 +93,11 @@ class ArgumentCollector:
         return None if self._dump is None else self._dump.values.get(name)
 
     def result(self) -> Arguments:
-        """Return the effective arguments: the dump with the later changes applied."""
+        """Return the effective arguments: the dump with the later changes applied.
+
+        Where a launch command was given, what it asked for and the dump has otherwise is a change
+        as well, told by no line of its own.
+        """
         effective = dict(self._dump.values) if self._dump is not None else None
         if effective is not None:
             for name, change in self._changes.items():
@@ -101,10 +106,25 @@ class ArgumentCollector:
         return Arguments(
             effective=effective if effective is not None else self.requested,
             requested=self.requested,
-            changed=tuple(self._changes[name] for name in sorted(self._changes)),
+            changed=self._changed(),
             complete=self._dump is not None and self._dump.complete,
             field_names=tuple(self._dump.values) if self._dump is not None else (),
         )
+
+    def _changed(self) -> tuple[ChangedArgument, ...]:
+        """Return the changes by name, measured by what the launch command asked for, if any."""
+        requested = self.requested or {}
+        found = {
+            name: replace(change, requested=requested.get(name, change.requested))
+            for name, change in self._changes.items()
+        }
+        dumped = self._dump.values if self._dump is not None else {}
+        for name, asked, runs in differences(requested, dumped):
+            found.setdefault(
+                name,
+                ChangedArgument(name=name, requested=asked, effective=runs, evidence=self.evidence),
+            )
+        return tuple(found[name] for name in sorted(found))
 
 
 def dumped_node(hit: Hit) -> tuple[int, int]:

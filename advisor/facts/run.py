@@ -20,6 +20,7 @@ from advisor.facts.signals import SignalCollector
 from advisor.facts.startup import StartupCollector
 from advisor.facts.unrecognised import UnrecognisedCollector
 from advisor.facts.waterfall import MemorySources, explain_memory
+from advisor.knowledge.ranges import VersionRange
 from advisor.sources.records import Evidence, Record, parse_time
 from advisor.sources.serving_lines import ServingBlock
 
@@ -109,6 +110,11 @@ class RunCollector:
     def over(self) -> bool:
         """Whether the run was seen to end: what follows without a rank may be the next start."""
         return self.failure.ended
+
+    @property
+    def releases(self) -> VersionRange | None:
+        """The releases of SGLang that this run may be of."""
+        return self.identity.versions(self.arguments.result(), self.moe.result()).sglang
 
     def _see(self, record: Record) -> None:
         self.startup.see(record.time)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.diagnosis import Report, SourceSummary, exit_code
 from advisor.facts.launch import read_options
-from advisor.facts.literals import Value
 from advisor.facts.model import GpuFacts, LogFacts, Parallel, RunFacts, Versions
+from advisor.facts.requested import redacted_arguments
 from advisor.findings import Finding, Severity, Skipped, Verdicts, order, plan
 from advisor.knowledge.ranges import VersionRange
 from advisor.preflight.catalogue import Fired, Result, Undecided, checks
@@ -21,7 +20,7 @@ from advisor.preflight.parallel import judge_parallel
 from advisor.preflight.secrets import judge_secrets
 from advisor.preflight.situation import Situation, Target
 from advisor.preflight.support import judge_support
-from advisor.sources.redaction import HIDDEN, Redactor
+from advisor.sources.redaction import Redactor
 
 _JUDGES: Sequence[Callable[[Situation], Iterator[Result]]] = (
     judge_flags,
@@ -31,7 +30,6 @@ _JUDGES: Sequence[Callable[[Situation], Iterator[Result]]] = (
     judge_memory,
     judge_secrets,
 )
-_SECRET_FIELDS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password"})
 _MIB_PER_GIB = 1024
 
 
@@ -199,23 +197,6 @@ def _facts(situation: Situation) -> RunFacts:
             dp_attention=situation.dp_attention,
             world=situation.world,
         ),
-        requested_args=_redacted(situation),
+        requested_args=redacted_arguments(situation.values, situation.redactor),
         log=LogFacts(has_arguments=True),
     )
-
-
-def _redacted(situation: Situation) -> Mapping[str, Value]:
-    clean = functools.partial(_clean, situation.redactor)
-    return {name: clean(name, value) for name, value in situation.values.items()}
-
-
-def _clean(redactor: Redactor, name: str, value: Value) -> Value:
-    if not redactor.enabled:
-        return value
-    if name in _SECRET_FIELDS and value is not None:
-        return HIDDEN
-    if isinstance(value, str):
-        return redactor.clean(value)
-    if isinstance(value, tuple):
-        return tuple(_clean(redactor, name, item) for item in value)
-    return value

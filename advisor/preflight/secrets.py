@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import regex
 
+from advisor.facts.requested import SECRET_FIELDS
 from advisor.preflight.catalogue import Result, fired
 from advisor.preflight.inputs.command import COMMAND_LINE
 from advisor.preflight.situation import Situation
@@ -13,7 +14,6 @@ from advisor.sources.records import Evidence
 from advisor.sources.redaction import HIDDEN
 from advisor.sources.shell import Word
 
-_SECRET_FIELDS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password"})
 _SECRET_VARIABLE = regex.compile(
     r"(?:.*_)?(?:TOKEN|API_KEY|SECRET(?:_KEY)?|PASSWORD|PASSWD|ACCESS_KEY(?:_ID)?|PRIVATE_KEY)$"
 )
@@ -30,7 +30,7 @@ def judge_secrets(situation: Situation) -> Iterator[Result]:
     for option in situation.launch.options:
         field = option.facts.field if option.facts is not None else None
         shaped = any(_SHAPED.search(value) for value in option.values)
-        if option.resolved and option.values and (field in _SECRET_FIELDS or shaped):
+        if option.resolved and option.values and (field in SECRET_FIELDS or shaped):
             names.append(option.flag)
             places.append(_place(option.word, f"{option.written} {HIDDEN}"))
     for name, word in situation.command.variables:
