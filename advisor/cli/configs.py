@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from advisor.cli.config_options import (
 )
 from advisor.cli.config_overlay import install_command, uninstall_command
 from advisor.cli.config_views import list_json, list_text, lookup_json, lookup_text, seen_text
-from advisor.configs.loaders import loader_of_version
+from advisor.configs.loaders import Loader, loader_of_version
 from advisor.configs.loglines import Seen, seen_in_log
 from advisor.configs.lookup import Lookup, Request, Source, lookup
 from advisor.configs.names import MoeConfigName
@@ -26,6 +27,7 @@ from advisor.configs.trees import (
     SglangTree,
     files_of_release,
     listed_configs,
+    release_read_for,
 )
 from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, ConfigError
 
@@ -121,16 +123,20 @@ def lookup_command(
         (request.name, lookup(_adjusted(request, deterministic=deterministic), files, loader))
         for request in requests
     )
-    notes = (
-        ()
-        if loader.certain
-        else (f"lookup rules of {version} were not read; those before it apply",)
-    )
+    notes = tuple(_doubts(version, loader, listed=tree is None and config_dir is None))
     if format_ == "json":
         click.echo(lookup_json(results, notes))
     else:
         click.echo(lookup_text(results, (*options.notes, *notes)))
     return EXIT_FINDINGS if any(_unread(result) for _, result in results) else EXIT_CLEAN
+
+
+def _doubts(version: str, loader: Loader, *, listed: bool) -> Iterator[str]:
+    """Yield what is not known for sure about a release that was not read itself."""
+    if not loader.certain:
+        yield f"the lookup rules of SGLang {version} were not read; those of the release before apply"
+    if listed and (known := release_read_for(version)) != version:
+        yield f"the files that {version} bundles were not listed; those of {known} stand for them"
 
 
 def _adjusted(request: Request, *, deterministic: bool) -> Request:

@@ -41,7 +41,7 @@ class Loader:
             every folder on disk, newest first.
         low_memory_fp8_default: Smaller fp8 default tiles below 128 KiB of shared memory.
         up_tma_understood: Whether USE_TMA in an up file is taken out before the launch.
-        certain: False for a release between two read releases that differ.
+        certain: False for a release between two read releases that differ, or newer than all.
     """
 
     folder: str
@@ -71,7 +71,8 @@ def loader_of_version(version: str) -> Loader:
     if not base:
         raise InputError(f"SGLang {version} is too old: lookup rules are known from 0.4.6 on")
     following = rows[len(base) : len(base) + 1]
-    certain = not any(wanted.release > Version(str(row["before"])).release for row in following)
+    border = [str(row["before"]) for row in following] or [str(_data()["newest_read"])]
+    certain = wanted.release <= Version(border[0]).release
     return _loader(base[-1], certain=certain)
 
 

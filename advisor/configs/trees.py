@@ -181,7 +181,9 @@ def files_of_release(version: str) -> ListedFiles:
         InputError: If the version is unknown.
     """
     loader = loader_of_version(version)
-    return ListedFiles(root=f"sglang/{loader.folder}", names=_release_names(_read_release(version)))
+    return ListedFiles(
+        root=f"sglang/{loader.folder}", names=_release_names(release_read_for(version))
+    )
 
 
 def read_releases() -> tuple[str, ...]:
@@ -189,7 +191,8 @@ def read_releases() -> tuple[str, ...]:
     return tuple(cast("Sequence[str]", _index()["releases"]))
 
 
-def _read_release(version: str) -> str:
+def release_read_for(version: str) -> str:
+    """Return the release whose list of bundled files stands for a version: it or the one before."""
     from packaging.version import Version
 
     wanted = Version(version).release

@@ -121,6 +121,18 @@ def test_lookup_tells_when_nothing_is_read(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(out)["lookups"][0]["up"]["source"] == "default"
 
 
+@pytest.mark.parametrize(
+    ("version", "doubts"),
+    [("0.5.9", 0), ("0.5.12.post1", 1), ("0.5.7", 1), ("0.5.13", 2), ("0.9", 2)],
+)
+def test_what_was_not_read_is_told(
+    version: str, doubts: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = ("--experts", 8, "--width", 8, "--device", "X", "--triton", "3.6.0")
+    _, out, _ = call(capsys, "lookup", *numbers, "--sglang-version", version)
+    assert out.count("note: ") == doubts
+
+
 def test_lookup_in_an_overlay_replaces_the_bundled_folder(
     capsys: pytest.CaptureFixture[str], install: Path, tmp_path: Path
 ) -> None:
