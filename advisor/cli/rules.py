@@ -59,9 +59,11 @@ def list_command(*, topic: str | None, form: str, folders: tuple[Path, ...]) -> 
     help="A folder of your own rules.",
 )
 def explain_command(*, rule_id: str, folders: tuple[Path, ...]) -> None:
-    """Say what a rule looks for, why it matters, what to do, and when to ignore it."""
-    rule = _find(rule_id, load_rules(folders))
-    click.echo(rule_page.page(rule, first_finding(rule)), nl=False)
+    """Say what a rule looks for, why it matters, what to do, and when to ignore it.
+
+    ID is any id of a report: of a rule, of a check of `advisor preflight`, or of the gate.
+    """
+    click.echo(_page(rule_id, load_rules(folders)), nl=False)
 
 
 @rules_group.command(name="check", epilog="Example: advisor rules check my-rules/")
@@ -80,8 +82,17 @@ def check_command(*, folders: tuple[Path, ...]) -> None:
     click.echo(f"{len(rules)} rules, {examples} examples: all hold")
 
 
-def _find(rule_id: str, rules: tuple[Rule, ...]) -> Rule:
+def _page(rule_id: str, rules: tuple[Rule, ...]) -> str:
+    from advisor.gate import GATE_RULES
+    from advisor.preflight.catalogue import checks
+    from advisor.preflight.pages import page
+
     for rule in rules:
         if rule.id == rule_id:
-            return rule
-    raise ConfigError(f"no rule {rule_id!r}{near(rule_id, [rule.id for rule in rules])}")
+            return rule_page.page(rule, first_finding(rule))
+    if rule_id in checks():
+        return page(rule_id)
+    if rule_id in GATE_RULES:
+        return f"# {rule_id}\n\n{GATE_RULES[rule_id]}\n"
+    known = [*(rule.id for rule in rules), *checks(), *GATE_RULES]
+    raise ConfigError(f"no rule {rule_id!r}{near(rule_id, known)}")

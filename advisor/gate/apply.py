@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -24,8 +24,16 @@ from advisor.sources.records import Evidence
 IGNORE_EXPIRED = "ignore-expired"
 BASELINE_STALE = "baseline-stale"
 CAPACITY_REGRESSED = "capacity-regressed"
-GATE_RULES = (IGNORE_EXPIRED, BASELINE_STALE, CAPACITY_REGRESSED)
-"""Ids of the findings that the gate itself makes."""
+GATE_RULES: Mapping[str, str] = {
+    IGNORE_EXPIRED: "The last day of an `ignore` of the configuration has passed, so that what it "
+    "accepted counts again. Mend the finding, or set a new date with a reason.",
+    BASELINE_STALE: "The baseline accepts findings that no longer occur. Make it anew with "
+    "`advisor baseline`, so that it does not hide them when they come back.",
+    CAPACITY_REGRESSED: "max_running_requests, KV tokens or the start-up time are worse than in the "
+    "baseline by more than the tolerance. Compare the two runs with `advisor compare`, then mend "
+    "the cause or accept it with a new baseline.",
+}
+"""The findings that the gate itself makes, by id, and what each means."""
 
 
 def apply(report: Report, policy: Policy, today: date) -> Report:

@@ -20,7 +20,8 @@ _DEFAULT_COST = 5
 class Check:
     """One thing that preflight looks for; texts are templates over the values of a finding.
 
-    `severity`, `title` and the other texts are empty where a row of flag_support.yaml words it.
+    `title` and the other texts are empty where rows of flag_support.yaml word the findings; `says`
+    then names what they speak of.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Check:
     category: Category
     severity: Severity
     confidence: Confidence
+    says: str
     title: str
     summary: str
     why: str
@@ -134,6 +136,7 @@ def _check(name: str, row: Mapping[str, object]) -> Check:
         category=Category(str(row["category"])),
         severity=Severity(str(row.get("severity", Severity.WARNING))),
         confidence=Confidence(str(row.get("confidence", Confidence.CERTAIN))),
+        says=str(row.get("says", "")),
         title=str(row.get("title", "")),
         summary=str(row.get("summary", "")),
         why=str(row.get("why", "")),

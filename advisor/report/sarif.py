@@ -21,6 +21,7 @@ from advisor.sources.records import Evidence
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
+_EXPLAINED = "More: advisor rules explain {}"
 _FINGERPRINT = "advisorFinding/v1"
 _PRECISION = {
     Confidence.CERTAIN: "very-high",
@@ -86,7 +87,7 @@ def _category(report: Report, style: Style) -> str:
 
 
 def _rule(finding: Finding) -> _Node:
-    node: _Node = {
+    return {
         "id": finding.rule,
         "name": "".join(part.capitalize() for part in finding.rule.split("-")),
         "shortDescription": {"text": finding.title},
@@ -98,14 +99,15 @@ def _rule(finding: Finding) -> _Node:
             "precision": _PRECISION[finding.confidence],
         },
     }
-    if finding.references:
-        node["helpUri"] = finding.references[0]
-    return node
 
 
 def _help(finding: Finding) -> str:
-    parts = [finding.why, *(_action(action) for action in finding.actions)]
-    return "\n\n".join(part for part in parts if part) or finding.summary
+    parts = [
+        finding.why or finding.summary,
+        *(_action(action) for action in finding.actions),
+        _EXPLAINED.format(finding.rule),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _action(action: Action) -> str:
@@ -123,6 +125,7 @@ def _help_markdown(finding: Finding) -> str:
         labelled = (("Expect", action.expect), ("Risk", action.risk), ("Check", action.verify))
         parts += [f"{name}: {inline(text)}" for name, text in labelled if text]
     parts += [link(url) for url in finding.references]
+    parts.append(inline(_EXPLAINED.format(finding.rule)))
     return "\n\n".join(parts)
 
 
