@@ -85,10 +85,12 @@ def _judge(claim: Claim, source: Source, corpus: Corpus) -> Verdict:
 
 def _holding(claim: Claim, corpus: Corpus) -> tuple[Template, ...]:
     """Return the texts that hold any of a claim's literals, if need be across their holes."""
-    literals = claim.pattern.literals
-    within = [template for literal in literals for template in corpus.holding(literal)]
-    across = () if within else [item for text in literals for item in corpus.spanned(text)]
-    return tuple(dict.fromkeys([*within, *across]))
+    found = [
+        template
+        for literal in claim.pattern.literals
+        for template in corpus.holding(literal) or corpus.spanned(literal)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _outcome(
