@@ -161,8 +161,12 @@ class MoeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
-    """CUDA graphs: sizes captured, time and memory they took, over all captures of a rank."""
+    """CUDA graphs: sizes captured, time and memory they took, over all captures of a rank.
 
+    `prefill_off_reasons` is why this release switches prefill graphs off for these arguments.
+    """
+
+    prefill_off_reasons: tuple[str, ...] | None = None
     decode_sizes: tuple[int, ...] | None = None
     decode_max_batch: int | None = None
     decode_capture_s: float | None = None

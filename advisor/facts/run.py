@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from advisor.facts.arguments import ArgumentCollector, Arguments
 from advisor.facts.capacity import CapacitySources, explain
 from advisor.facts.failure import FailureCollector
+from advisor.facts.graph_reasons import prefill_off_reasons
 from advisor.facts.graphs import GraphCollector
 from advisor.facts.hits import SERVING_KEYS, Hit, rank_order
 from advisor.facts.identity import IdentityCollector
@@ -175,7 +176,12 @@ class RunCollector:
             requested_args=arguments.requested,
             changed_args=arguments.changed,
             moe=moe,
-            graphs=graphs,
+            graphs=replace(
+                graphs,
+                prefill_off_reasons=prefill_off_reasons(
+                    arguments.effective, self.memory.model_class, versions.sglang
+                ),
+            ),
             capacity=capacity,
             memory=memory,
             startup=_with_throughput(startup, memory, requested),
