@@ -56,6 +56,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("tune")
 @click.option(
+    "--from",
+    "log",
+    type=_FILE,
+    metavar="LOG",
+    help="Tune the first shape that this server log reports without a file of its own.",
+)
+@click.option(
     "--model", type=click.Path(path_type=Path), metavar="PATH", help="Model folder or config.json."
 )
 @click.option(
@@ -149,6 +156,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 def tune_command(
     *,
+    log: Path | None,
     model: Path | None,
     tp: int,
     ep: int,
@@ -183,6 +191,7 @@ def tune_command(
 
     \b
     Examples:
+      advisor tune --from server.log --budget 10m
       advisor tune --model Qwen3-30B-A3B --tp 1 --dry-run
       advisor tune --shape 256,256,7168,8 --dtype fp8_w8a8 --block-shape 128,128 --budget 10m
       advisor tune --shape 128,768,2048,8 --precompile --gpu H200 --cache kernels
@@ -192,6 +201,7 @@ def tune_command(
     from advisor.tuner.request import TuneRequest, session_of
 
     request = TuneRequest(
+        log=log,
         model=model,
         tensor_parallel=tp,
         expert_parallel=ep,

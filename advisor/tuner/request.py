@@ -20,6 +20,7 @@ from advisor.configs.source import KernelSource, bundled_source, server_source
 from advisor.configs.trees import DiskFiles, SglangTree, open_tree, read_releases
 from advisor.errors import ConfigError, InputError, MissingExtraError
 from advisor.knowledge.gpus import find_gpu
+from advisor.tuner.fromlog import check_place, missing_in_log, problem_of_log, readable_log
 from advisor.tuner.gpus import LocalGpu, local_gpus
 from advisor.tuner.pool import compilers_for
 from advisor.tuner.problem import (
@@ -41,6 +42,7 @@ class TuneRequest:
     """What a user asks for; None where the default is meant.
 
     Attributes:
+        log: A server's log that tells which file is missing.
         shape: E, N, K, top-k, in place of a model.
         gpus: Numbers or, for a machine without GPU, one name.
         today: A config file that the server uses now.
@@ -49,6 +51,7 @@ class TuneRequest:
         away: No GPU is used here: compiling ahead, or a Ray cluster.
     """
 
+    log: Path | None = None
     model: Path | None = None
     tensor_parallel: int = 1
     expert_parallel: int = 1
@@ -81,7 +84,7 @@ def session_of(request: TuneRequest) -> Session:
     triton = _triton(request)
     gpus, device, driver = _gpus(request)
     target = target_of_gpu(_REHEARSED_GPU if request.rehearse else device)
-    problem = check_problem(_problem(request, device, target))
+    problem = check_problem(_problem(request, device, target, triton))
     tree = _tree(request)
     version = request.sglang_version or (tree.version if tree else None)
     loader = loader_of_version(version or read_releases()[-1])
@@ -171,8 +174,13 @@ def busy_gpus(session: Session) -> tuple[str, ...]:
     )
 
 
-def _problem(request: TuneRequest, device: str, target: Target) -> MoeProblem:
-    if (request.model is None) == (request.shape is None):
+def _problem(request: TuneRequest, device: str, target: Target, triton: str) -> MoeProblem:
+    if request.log is not None and request.shape is None:
+        missing = missing_in_log(readable_log(request.log))
+        if not request.rehearse:
+            check_place(missing, device, triton)
+        return problem_of_log(request.log, missing, request.model)
+    if request.log is not None or (request.model is None) == (request.shape is None):
         raise ConfigError("say what to tune: --from LOG, --model PATH, or --shape E,N,K,TOPK")
     if request.model is not None:
         model = read_model(request.model)

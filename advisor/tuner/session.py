@@ -26,9 +26,9 @@ from advisor.tuner.run import Plan, Progress, Run
 from advisor.tuner.search import EFFORTS
 
 _COMPILE_S = 0.6
-_TRIAL_S = 0.03
-_RACE_S = 2.5
-_START_S = 25.0
+_TRIAL_S = 0.012
+_RACE_S = 0.4
+_START_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ _COLUMNS = (
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _GZIP_MAGIC = b"\x1f\x8b"
 _ROUND = 8
-_CHECKPOINTS = (16, 32, 48, 100, 200)
+_CHECKPOINTS = (16, 32, 48, 64, 100, 200)
 _WITHIN = (1.02, 1.01)
 
 

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from advisor.cli.tune import tune_command
+from advisor.errors import AdvisorError
+
+SHAPE = ["--shape", "128,768,2048,8"]
+LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
+QWEN = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 2048,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
+    return str(tmp_path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(tune_command, list(arguments), catch_exceptions=False)
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(*SHAPE, "--rehearse", "--dry-run", "-o", str(out))
+    assert result.exit_code == 0
+    assert "E=128,N=768,device_name=Rehearsal_GPU_down.json" in result.output
+    assert "expected: about" in result.output
+    assert not out.exists()
+
+
+def test_a_model_and_its_split_give_the_shape(model: str) -> None:
+    result = run("--model", model, "--tp", "2", "--rehearse", "--dry-run")
+    assert "E=128 N=384 K=2048 top-k 8 bf16" in result.output
+
+
+def test_a_log_tells_what_is_missing(model: str) -> None:
+    log = str(LOGS / "qwen3moe-default.log")
+    result = run("--from", log, "--model", model, "--rehearse", "--dry-run")
+    assert "E=128 N=768 K=2048 top-k 8 bf16" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ([], "say what to tune"),
+        ([*SHAPE, "--model", "x"], "say what to tune"),
+        (["--shape", "1,2,3"], "four numbers"),
+        (["--shape", "0,768,2048,8"], "E=0"),
+        ([*SHAPE, "--block-shape", "128,128"], "fp8 or int8"),
+        ([*SHAPE, "--dtype", "fp8_w8a8", "--block-shape", "128"], "two numbers"),
+        ([*SHAPE, "--batch-sizes", "0"], "batch size 0"),
+        ([*SHAPE, "--kernel", "server"], "--sglang DIR"),
+        ([*SHAPE, "--routing", "nowhere.json"], "nowhere.json"),
+        ([*SHAPE, "--sglang-version", "banana"], "banana"),
+        (["--from", str(LOGS / "llama-retract.log")], "no line about a MoE kernel config"),
+        (["--from", str(LOGS / "qwen3moe-default.log")], "add --model PATH"),
+    ],
+)
+def test_impossible_wishes_are_refused_in_one_line(arguments: list[str], word: str) -> None:
+    with pytest.raises(AdvisorError, match=word) as caught:
+        run(*arguments, "--rehearse", "--dry-run")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--budget", "soon"],
+        ["--budget", "0s"],
+        ["--shape", "a,b"],
+        ["--batch-sizes", "1,,2"],
+        ["--shape", "9" * 30],
+        ["--effort", "heroic"],
+    ],
+)
+def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
+    result = run(*arguments, "--rehearse", "--dry-run")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_a_log_of_another_gpu_is_refused() -> None:
+    from advisor.tuner.fromlog import check_place, missing_in_log
+
+    missing = missing_in_log(LOGS / "qwen3moe-default.log")
+    check_place(missing, "NVIDIA H200", "3.6.0")
+    with pytest.raises(AdvisorError, match="never read there"):
+        check_place(missing, "NVIDIA B200", "3.6.0")
+    with pytest.raises(AdvisorError, match="server's Python"):
+        check_place(missing, "NVIDIA H200", "3.5.1")
+
+
+@pytest.mark.slow
+def test_a_rehearsal_writes_every_file_and_continues_its_journal(tmp_path: Path) -> None:
+    arguments = [*SHAPE, "--rehearse", "--effort", "quick", "--batch-sizes", "1,64"]
+    arguments += ["--compilers", "1", "-o", str(tmp_path)]
+    first = run(*arguments)
+    assert first.exit_code == 0, first.output
+    folder = next((tmp_path / "configs").iterdir())
+    assert len(list(folder.iterdir())) == 2
+    assert {path.suffix for path in tmp_path.glob("tune-report.*")} == {
+        ".md",
+        ".html",
+        ".svg",
+        ".json",
+    }
+    assert run(*arguments).output.startswith("0 measurements")
+
+
+@pytest.mark.slow
+def test_simulating_needs_no_gpu(recorded: Callable[[str], Path]) -> None:
+    table = recorded("h200_down_1.json.gz")
+    result = run("--simulate", str(table))
+    assert result.exit_code == 0
+    assert "guided" in result.output
+    assert "random" in result.output
