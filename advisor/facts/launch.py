@@ -7,7 +7,7 @@ argparse accepts an unambiguous beginning of a flag (`--tp` for `--tp-size`), `-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import regex
@@ -22,6 +22,7 @@ from advisor.sources.shell import Word, split_shell
 _MODULES = ("sglang.launch_server", "sglang.srt.entrypoints.http_server")
 _SCRIPT = "launch_server.py"
 _MODEL_TYPE = "--model-type"
+_MODEL_FLAGS = frozenset({"--model-path", "--model"})
 _NEGATIVE = regex.compile(r"-\d+$|-\d*\.\d+$")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash"})
 _DEEPEST = 4
@@ -120,13 +121,19 @@ class ServerStart:
 
     Attributes:
         arguments: What the server's own parser gets.
+        complete: The whole command was seen, so that what is not in it is not given.
         serve: The word `serve` of `sglang serve`; None for the module.
         positional: The model stands behind it without a flag (0.5.16 and later).
+        model_type: The value of `--model-type`, which `sglang serve` takes for itself.
+        names_model: The words themselves, not a file behind `--config`, name the model.
     """
 
     arguments: tuple[Word, ...]
+    complete: bool = False
     serve: Word | None = None
     positional: bool = False
+    model_type: Word | None = None
+    names_model: bool = False
 
 
 def server_start(words: Sequence[Word], depth: int = 0) -> ServerStart | None:
@@ -138,7 +145,7 @@ def server_start(words: Sequence[Word], depth: int = 0) -> ServerStart | None:
     for number, text in enumerate(texts):
         name = text.rpartition("/")[2]
         if text in _MODULES or text.endswith(_SCRIPT):
-            return ServerStart(arguments=tuple(words[number + 1 :]))
+            return ServerStart(arguments=tuple(words[number + 1 :]), complete=True)
         if name == "sglang" and texts[number + 1 : number + 2] == ["serve"]:
             return _served(words[number + 1], words[number + 2 :])
         if name in _SHELLS and depth < _DEEPEST:
@@ -154,18 +161,27 @@ def _served(serve: Word, words: Sequence[Word]) -> ServerStart:
     Source: sglang/cli/serve.py of 0.5.10 to 0.5.23.
     """
     rest: list[Word] = []
-    skip = False
+    model_type: Word | None = None
+    is_type = False
     for word in words:
-        if skip or word.text.startswith(f"{_MODEL_TYPE}="):
-            skip = False
-        elif word.text == _MODEL_TYPE:
-            skip = True
+        flag, equals, value = word.text.partition("=")
+        if is_type:
+            model_type, is_type = word, False
+        elif flag == _MODEL_TYPE:
+            model_type, is_type = replace(word, text=value), not equals
         else:
             rest.append(word)
     positional = bool(rest) and not rest[0].text.startswith("-")
     if positional:
         rest.insert(0, Word(text="--model-path", source=rest[0].source, line=rest[0].line))
-    return ServerStart(arguments=tuple(rest), serve=serve, positional=positional)
+    return ServerStart(
+        arguments=tuple(rest),
+        complete=True,
+        serve=serve,
+        positional=positional,
+        model_type=model_type,
+        names_model=any(word.text.partition("=")[0] in _MODEL_FLAGS for word in rest),
+    )
 
 
 def _in_shell(words: Sequence[Word], depth: int) -> ServerStart | None:

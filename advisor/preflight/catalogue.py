@@ -91,6 +91,23 @@ def outcomes() -> Mapping[str, Outcome]:
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginValues:
+    """Flags whose values installed plugins can add to, and the releases that load plugins."""
+
+    sglang: str
+    flags: frozenset[str]
+
+
+@functools.cache
+def plugin_values() -> PluginValues:
+    """Return where a value that no parser lists may still be one."""
+    row = cast("Mapping[str, object]", _data()["plugins"])
+    return PluginValues(
+        sglang=str(row["sglang"]), flags=frozenset(cast("Sequence[str]", row["flags"]))
+    )
+
+
 def fired(
     name: str,
     evidence: tuple[Evidence, ...],

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from advisor.facts.launch import Option
 from advisor.knowledge.flag_kinds import Status, Takes
 from advisor.knowledge.flags import (
     FlagFacts,
-    choices_of,
     expand,
     flag_exists,
     flag_history,
     flag_name,
-    flag_value,
     near_misses,
     renaming_of,
 )
 from advisor.knowledge.ranges import describe_ranges
 from advisor.knowledge.releases import known_versions, speakers
 from advisor.preflight.catalogue import Result, Undecided, fired
+from advisor.preflight.flag_values import judge_value
 from advisor.preflight.situation import Situation
 from advisor.rules.conditions import Answer
 
-_EXPECTED = {Takes.ONE: "one argument", Takes.MANY: "at least one argument"}
-_NUMBERS: Mapping[str, type] = {"int": int, "float": float}
-_CONFIG = "--config"
-_NO_SERVE = {
-    "trouble": "does not exist",
-    "history": "The command came with 0.5.6.",
-    "advice": "Start the module",
-    "replacement": "python3 -m sglang.launch_server --model-path MODEL",
-}
-_NO_POSITIONAL = {
-    "trouble": "takes no model without a flag",
-    "history": "The start ends with `--model-path is required`; a model without a flag came with 0.5.16.",
-    "advice": "Write --model-path before the model",
-    "replacement": "sglang serve --model-path MODEL",
-}
-_ONLY_MODEL_PATH = {
-    "trouble": "wants --model-path spelled out",
-    "history": "The start ends with `--model-path is required`; --model is understood from 0.5.12.",
-    "advice": "Write --model-path",
-    "replacement": "sglang serve --model-path MODEL",
-}
 _APPENDING = frozenset({"--lora-paths", "--forward-hooks"})
 
 
@@ -55,7 +33,6 @@ def judge_flags(situation: Situation) -> Iterator[Result]:
     yield from _repeated(situation)
     yield from _stray(situation)
     yield from _cut_off(situation)
-    yield from _serve(situation)
 
 
 def _option(situation: Situation, option: Option) -> Iterator[Result]:
@@ -79,7 +56,7 @@ def _option(situation: Situation, option: Option) -> Iterator[Result]:
     else:
         yield from _shortened(situation, option)
         yield from _status(situation, option, option.facts)
-        yield from _value(situation, option, option.facts)
+        yield from judge_value(situation, option, option.facts)
 
 
 def _unknown(situation: Situation, option: Option) -> Iterator[Result]:
@@ -107,7 +84,7 @@ def _unknown(situation: Situation, option: Option) -> Iterator[Result]:
         name,
         (situation.evidence(option.word, option.text),),
         {
-            **_target(situation),
+            **situation.wording(),
             "flag": option.written,
             "written": option.written,
             "history": _history(option.written),
@@ -165,7 +142,7 @@ def _ambiguous(situation: Situation, option: Option) -> Result:
         "flag-ambiguous",
         (situation.evidence(option.word, option.text),),
         {
-            **_target(situation),
+            **situation.wording(),
             "written": option.written,
             "meanings": ", ".join(option.flags),
             "replacement": _with_value(_meant(situation, option), option),
@@ -197,7 +174,7 @@ def _shortened(situation: Situation, option: Option) -> Iterator[Result]:
             "flag-shortened",
             (situation.evidence(option.word, option.text),),
             {
-                **_target(situation),
+                **situation.wording(),
                 "written": option.written,
                 "flag": option.flag,
                 "trouble": trouble,
@@ -233,7 +210,7 @@ def _status(situation: Situation, option: Option, facts: FlagFacts) -> Iterator[
         names[facts.status],
         (situation.evidence(option.word, option.text),),
         {
-            **_target(situation),
+            **situation.wording(),
             "flag": facts.name,
             "advice": advice or f"Remove {option.text}",
             "replacement": replacement,
@@ -261,107 +238,6 @@ def _gone(flag: str) -> str:
     return f"SGLang {later} no longer has it."
 
 
-def _value(situation: Situation, option: Option, facts: FlagFacts) -> Iterator[Result]:
-    place = (situation.evidence(option.word, option.text),)
-    if facts.name == _CONFIG and option.joined:
-        replacement = f"{_CONFIG} {option.values[0]}"
-        yield fired(
-            "config-file-unread",
-            place,
-            {**_target(situation), "option": option.text, "replacement": replacement},
-        )
-    if not option.values and facts.takes in _EXPECTED:
-        values = {"flag": facts.name, "expected": _EXPECTED[facts.takes]}
-        yield fired("flag-value-missing", place, {**_target(situation), **values})
-    elif facts.takes is Takes.NOTHING and option.values:
-        yield _refused_value(
-            situation, option, option.values[0], "taken: the flag stands alone", facts.name
-        )
-    elif option.resolved:
-        yield from _typed(situation, option, facts)
-
-
-def _typed(situation: Situation, option: Option, facts: FlagFacts) -> Iterator[Result]:
-    convert = _NUMBERS.get(facts.type)
-    for value in option.values:
-        if convert is not None and not _converts(convert, value):
-            kind = "a whole number" if convert is int else "a number"
-            yield _refused_value(situation, option, value, kind, "")
-        elif facts.choices is not None and value not in facts.choices:
-            yield from _unlisted(situation, option, facts, value)
-
-
-def _converts(convert: type, value: str) -> bool:
-    try:
-        convert(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _unlisted(
-    situation: Situation, option: Option, facts: FlagFacts, value: str
-) -> Iterator[Result]:
-    """Word a value that the release does not list: renamed there, or never known."""
-    if any(
-        value in (choices_of(facts.name, item) or (value,)) for item in situation.target.releases
-    ):
-        reason = (
-            f"{option.text} is valid in some of {situation.target.shown_release}: give --sglang"
-        )
-        yield Undecided(check="flag-value-invalid", reason=reason)
-        return
-    renamed = flag_value(facts.name, value, situation.version)
-    if renamed is None or renamed == value:
-        listed = ", ".join(facts.choices or ())
-        near = _near_value(value, facts.choices or ())
-        replacement = f"{option.flag} {near}" if near else ""
-        yield _refused_value(situation, option, value, f"one of its values ({listed})", replacement)
-        return
-    yield fired(
-        "flag-value-renamed",
-        (situation.evidence(option.word, option.text),),
-        {
-            **_refusal(situation, option, value),
-            "replacement_value": renamed,
-            "replacement": f"{option.flag} {renamed}",
-            "advice": f"Write {option.flag} {renamed}",
-        },
-    )
-
-
-def _near_value(value: str, choices: tuple[str, ...]) -> str:
-    import difflib
-
-    return next(iter(difflib.get_close_matches(value, choices, n=1, cutoff=0.6)), "")
-
-
-def _refused_value(
-    situation: Situation, option: Option, value: str, expected: str, replacement: str
-) -> Result:
-    return fired(
-        "flag-value-invalid",
-        (situation.evidence(option.word, option.text),),
-        {
-            **_refusal(situation, option, value),
-            "expected": expected,
-            "replacement": replacement,
-            "advice": f"Write {replacement}" if replacement else "Give another value",
-        },
-    )
-
-
-def _refusal(situation: Situation, option: Option, value: str) -> dict[str, object]:
-    return {
-        **_target(situation),
-        "option": option.text,
-        "flag": option.flag,
-        "value": value,
-        "consequence": f"The parser of SGLang {situation.target.shown_release} refuses the value and the start ends.",
-        "source": f"argparse checks a value before anything is loaded. Source: the parser of SGLang {situation.target.shown_release}.",
-    }
-
-
 def _repeated(situation: Situation) -> Iterator[Result]:
     """Note flags that stand several times with different values."""
     counts = Counter(option.flag for option in situation.launch.options if option.facts is not None)
@@ -373,7 +249,7 @@ def _repeated(situation: Situation) -> Iterator[Result]:
             "flag-repeated",
             tuple(situation.evidence(option.word, option.text) for option in options),
             {
-                **_target(situation),
+                **situation.wording(),
                 "flag": flag,
                 "count": count,
                 "option": options[-1].text,
@@ -391,7 +267,7 @@ def _stray(situation: Situation) -> Iterator[Result]:
     yield fired(
         "words-unclaimed",
         places,
-        {**_target(situation), "words": words, **_before(situation, known[0].text)},
+        {**situation.wording(), "words": words, **_before(situation, known[0].text)},
     )
 
 
@@ -413,40 +289,5 @@ def _cut_off(situation: Situation) -> Iterator[Result]:
         yield fired(
             "command-cut-off",
             (situation.evidence(words[0], " ".join(word.text for word in words)),),
-            {**_target(situation), "words": words[0].text},
+            {**situation.wording(), "words": words[0].text},
         )
-
-
-def _serve(situation: Situation) -> Iterator[Result]:
-    """Judge the command `sglang serve` itself: it came with 0.5.6 and learned to find the model."""
-    start = situation.command.start
-    if start.serve is None:
-        return
-    written = {option.written for option in situation.launch.options}
-    cases = (
-        ("0.4.6.post5 – 0.5.3", True, _NO_SERVE),
-        ("0.5.6 – 0.5.14", start.positional, _NO_POSITIONAL),
-        ("0.5.6 – 0.5.10", "--model-path" not in written, _ONLY_MODEL_PATH),
-    )
-    for releases, applies, words in cases:
-        if not applies or situation.target.within(releases) is Answer.NO:
-            continue
-        if situation.target.within(releases) is Answer.UNKNOWN:
-            reason = f"`sglang serve` {words['trouble']} in SGLang {releases}: give --sglang"
-            yield Undecided(check="serve-refused", reason=reason)
-            continue
-        place = (situation.evidence(start.serve, "sglang serve"),)
-        yield fired("serve-refused", place, {**_target(situation), **words})
-        return
-
-
-def _target(situation: Situation) -> dict[str, object]:
-    releases = situation.target.releases
-    compared = (
-        "the known releases" if len(releases) > 1 else ", ".join(map(str, speakers(releases[0])))
-    )
-    return {
-        "release": situation.target.shown_release,
-        "gpu": situation.target.shown_gpu,
-        "compared": compared,
-    }

@@ -18,12 +18,14 @@ from advisor.preflight.memory import judge_memory
 from advisor.preflight.moe import judge_moe
 from advisor.preflight.parallel import judge_parallel
 from advisor.preflight.secrets import judge_secrets
+from advisor.preflight.serving import DIFFUSION, judge_serving
 from advisor.preflight.situation import Situation, Target
 from advisor.preflight.support import judge_support
 from advisor.sources.redaction import Redactor
 
 _JUDGES: Sequence[Callable[[Situation], Iterator[Result]]] = (
     judge_flags,
+    judge_serving,
     judge_support,
     judge_parallel,
     judge_moe,
@@ -78,7 +80,7 @@ def situation_of(command: ServerCommand, target: Target, *, redact: bool = True)
 
 def judge(situation: Situation) -> Verdicts:
     """Judge one server: what fired, what could not be judged and why, what is quiet."""
-    results = [result for judging in _JUDGES for result in judging(situation)]
+    results = _results(situation)
     findings = _distinct(result.finding for result in results if isinstance(result, Fired))
     fired = {finding.rule for finding in findings}
     skipped: dict[str, list[str]] = {}
@@ -94,6 +96,15 @@ def judge(situation: Situation) -> Verdicts:
         ),
         quiet=tuple(check for check in checks() if check not in fired and check not in skipped),
     )
+
+
+def _results(situation: Situation) -> list[Result]:
+    """Run every judge; a diffusion server has options of its own, of which nothing is known."""
+    kind = situation.command.start.model_type
+    if kind is not None and kind.text == DIFFUSION:
+        reason = "a diffusion server has other options than those that Advisor knows"
+        return [Undecided(check=check, reason=reason) for check in checks()]
+    return [result for judging in _JUDGES for result in judging(situation)]
 
 
 def _joined(reasons: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from advisor.knowledge.arguments import DefaultKind, default_of
 from advisor.knowledge.flags import flag_for_field
 from advisor.knowledge.gpus import Gpu
 from advisor.knowledge.ranges import Membership, VersionRange, membership, parse_ranges
+from advisor.knowledge.releases import speakers
 from advisor.preflight.inputs.command import ServerCommand
 from advisor.preflight.model_config import ModelConfig
 from advisor.rules.conditions import Answer
@@ -169,6 +170,16 @@ class Situation:
         """Return how the release spells the flag of a field."""
         own = "--" + field.replace("_", "-")
         return flag_for_field(field, self.version) or flag_for_field(field) or own
+
+    def wording(self) -> dict[str, object]:
+        """Return the values that every text may name: release, GPU and the releases compared."""
+        releases = self.target.releases
+        known = ", ".join(map(str, speakers(releases[0])))
+        return {
+            "release": self.target.shown_release,
+            "gpu": self.target.shown_gpu,
+            "compared": known if len(releases) == 1 else "the known releases",
+        }
 
     def evidence(self, word: Word, text: str) -> Evidence:
         """Point at a place of the input; secrets are taken out."""

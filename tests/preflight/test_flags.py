@@ -10,6 +10,7 @@ from advisor.diagnosis import Report
 from advisor.findings import Finding
 from advisor.knowledge.flag_table import flags_of
 from advisor.knowledge.releases import known_versions
+from advisor.preflight.inputs.config import with_config_file
 from advisor.preflight.inputs.files import read_text
 from advisor.preflight.judge import preflight
 from advisor.preflight.target import Given, target_of
@@ -127,6 +128,44 @@ def test_a_value_that_got_another_name(judge: Judge) -> None:
     assert found.actions[0].command == "--attention-backend nsa"
 
 
+@pytest.mark.parametrize(
+    ("options", "sglang", "severity"),
+    [
+        ("--quantization my_own_method", "0.5.12", "note"),
+        ("--quantization my_own_method", "0.5.10", "error"),
+        ("--quantization awqq", "0.5.12", "error"),
+        ("--attention-backend hpc_ops", "0.5.12", "error"),
+        ("--schedule-policy my_own_policy", "0.5.12", "error"),
+    ],
+)
+def test_a_plugin_may_bring_a_value_of_its_own(
+    judge: Judge, options: str, sglang: str, severity: str
+) -> None:
+    found = judge(options, sglang=sglang)["flag-value-invalid"]
+    assert found.severity == severity
+    assert ("plugin" in found.summary) == (sglang == "0.5.12" and "schedule" not in options)
+
+
+def test_the_model_may_stand_in_the_file_of_the_module_but_not_of_serve(tmp_path: Path) -> None:
+    config = tmp_path / "server.yaml"
+    config.write_text("model-path: M\ntp-size: 2\n", encoding="utf-8")
+    found = {}
+    for command in ("python -m sglang.launch_server", "sglang serve"):
+        (server,) = read_text(f"{command} --config server.yaml", "a.sh")
+        merged, unread = with_config_file(server, tmp_path)
+        assert unread is None
+        target = target_of(merged, Given(sglang="0.5.20"))
+        findings = preflight([(merged, target)], fail_on=None).verdicts.findings
+        found[command] = [item.rule for item in findings]
+    assert found == {"python -m sglang.launch_server": [], "sglang serve": ["serve-refused"]}
+
+
+def test_an_image_may_get_its_model_from_whoever_runs_it() -> None:
+    (server,) = read_text('ENTRYPOINT ["python3", "-m", "sglang.launch_server"]\n', "Dockerfile")
+    findings = preflight([(server, target_of(server, Given()))], fail_on=None).verdicts.findings
+    assert not findings
+
+
 def test_a_release_that_nobody_read_leaves_a_flag_open(
     judge: Judge, skipped: Callable[..., dict[str, str]]
 ) -> None:
@@ -158,6 +197,16 @@ def test_a_flag_of_no_release_is_unknown_without_a_release(judge: Judge) -> None
         ("sglang serve --model M", "0.5.10", "wants --model-path"),
         ("sglang serve --model M", "0.5.12", ""),
         ("sglang serve --model-type llm --model-path M", "0.5.12", ""),
+        ("sglang serve --model-type=llm --model-path M", "0.5.9", "does not know --model-type"),
+        ("sglang serve --model-type llama --model-path M", "0.5.16", "does not know this --model"),
+        ("sglang serve --model-type llama --model-path M", "0.5.23", "does not know this --model"),
+        ("sglang serve --model-type diffusion --model-path M --num-gpus 2", "0.5.23", ""),
+        ("sglang serve --config server.yaml", "0.5.23", "does not find the model"),
+        ("sglang serve --tp 2", "0.5.12", "does not find the model"),
+        ('sglang serve --tp 2 "$@"', "0.5.12", ""),
+        ("python -m sglang.launch_server --config server.yaml", "0.5.12", ""),
+        ("python -m sglang.launch_server --tp 2", "0.5.12", "names no model"),
+        ("python -m sglang.launch_server --tp 2 $MODEL", "0.5.12", ""),
         ("python -m sglang.launch_server --model M", "0.5.3", ""),
     ],
 )

@@ -90,6 +90,8 @@ def _started(
     words = [word for item in parts for word in _exec_words(item, source) or ()]
     start = server_start(words)
     if start is not None:
+        # Whoever runs the image may add arguments, or put others in the place of CMD.
+        start = replace(start, complete=False)
         yield ServerCommand(name=source, source=source, start=start)
         return
     for item in parts:
