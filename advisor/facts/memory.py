@@ -55,10 +55,7 @@ class MemoryCollector:
         if hit.key not in _KEYS:
             return
         rank = self.ranks.setdefault(hit.record.rank, RankMemory())
-        free = hit.number("avail_mem") or hit.number("avail_first")
-        if hit.key == "capacity-line" and hit.values.get("dev") == "gpu":
-            free = hit.number("avail")
-        rank.last_gib = rank.last_gib if free is None else free
+        rank.last_gib = _free_gib(hit, rank.last_gib)
         if hit.key in _GRAPH_KEYS:
             _take_graph(rank, hit)
             return
@@ -221,6 +218,14 @@ def slots_per_request(slots: int | None, running: int | None) -> int | None:
     if not slots or not running:
         return None
     return next((count for count in _SLOTS_PER_REQUEST if slots // count == running), None)
+
+
+def _free_gib(hit: Hit, before: float | None) -> float | None:
+    """Return the free GPU memory that a line prints, else what was known before."""
+    free = hit.number("avail_mem") or hit.number("avail_first")
+    if hit.key == "capacity-line" and hit.values.get("dev") == "gpu":
+        free = hit.number("avail")
+    return before if free is None else free
 
 
 def _take_graph(rank: RankMemory, hit: Hit) -> None:

@@ -23,6 +23,7 @@ from advisor.sources.serving_lines import ServingKind, ServingLines
 
 LARGE_PREFILL_TOKENS = 4096
 LONG_GAP_S = 10.0
+_MOST_EXAMPLES = 16
 _COLD_FACTOR = 9  # at most a tenth came from the cache
 _USAGES = ("usage", "full_usage")
 _DISTRIBUTIONS = (
@@ -120,7 +121,7 @@ class Replica:
     reused: int = 0
     cold: int = 0
     cold_large: int = 0
-    cold_example: tuple[int, int] | None = None
+    cold_examples: list[tuple[int, int]] = field(default_factory=list)
     swings: int = 0
     gaps: Gaps = field(default_factory=Gaps)
     _warm_before: bool = False
@@ -210,8 +211,9 @@ class Replica:
         self.cold += sum(cold) - empty
         sizes = map(operator.add, compress(new, cold), compress(cached, cold))
         large = sum(map(operator.le, repeat(LARGE_PREFILL_TOKENS), sizes))
-        if large and self.cold_example is None:
-            self.cold_example = next(pair for pair in zip(new, cached, strict=True) if _cold(*pair))
+        if large and len(self.cold_examples) < _MOST_EXAMPLES:
+            pairs = zip(new, cached, strict=True)
+            self.cold_examples.append(next(pair for pair in pairs if _cold(*pair)))
         self.cold_large += large
         if b"0" in columns["running"]:
             self._follow(lines, new, cached)

@@ -7,7 +7,7 @@ One line per DP replica (and pipeline stage) that prints; the decode line comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -16,10 +16,9 @@ from advisor.facts.model import Serving
 from advisor.facts.replica import Replica
 from advisor.facts.serving_summary import summarise
 from advisor.sources.records import Evidence, parse_record, parse_time
-from advisor.sources.serving_lines import ServingBlock, ServingKind, ServingLines
+from advisor.sources.serving_lines import ServingBlock, ServingKind, ServingLines, read_fields
 
 _KINDS = {"decode-batch": ServingKind.DECODE, "prefill-batch": ServingKind.PREFILL}
-_ALIASES = {"unbootstrapped": "bootstrap", "transferring": "inflight"}
 _MOST_REPLICAS = 1024
 
 
@@ -41,7 +40,7 @@ class ServingCollector:
         elif hit.key in _KINDS:
             lines = _one_line(hit)
             before = self._marks()
-            self._add([lines])
+            self._add([lines] if lines is not None else [])
             for path in self._news(before):
                 self.evidence[path] = hit.record.evidence()
 
@@ -108,12 +107,17 @@ class ServingCollector:
             case "serving.eager_share":
                 return rb"\] Decode batch[^\n]* graph: False"
             case "serving.cold_large_prefills":
-                pairs = (item.cold_example for item in self.replicas.values())
-                pair = next((pair for pair in pairs if pair is not None), (0, 0))
-                return rb"\] Prefill batch[^\n]*#new-token: %d, #cached-token: %d\b" % pair
+                pairs = [pair for item in self.replicas.values() for pair in item.cold_examples]
+                tokens = b"|".join(b"%d, #cached-token: %d" % pair for pair in pairs)
+                return rb"\] Prefill batch[^\n]*#new-token: (?:%s)\b" % tokens
             case _:
-                worst = max(self.replicas.values(), key=lambda item: item.gaps.longest_stall_s)
-                return rb"\[%s[^\]\n]*\] (?:Decode|Prefill) batch" % re.escape(worst.gaps.stall_end)
+                rank, worst = min(
+                    self.replicas.items(),
+                    key=lambda item: (-item[1].gaps.longest_stall_s, item[1].gaps.stall_end),
+                )
+                label = re.escape(f" {rank}".rstrip().encode())
+                time = re.escape(worst.gaps.stall_end)
+                return rb"\[%s%s\] (?:Decode|Prefill) batch" % (time, label)
 
     def result(self, *, cap: int | None, captured: int | None = None) -> Serving:
         """Return the aggregates.
@@ -143,22 +147,14 @@ def _find(block: ServingBlock, expression: bytes) -> Evidence | None:
     return parse_record(text.rstrip("\r"), source=block.source, line=line).evidence()
 
 
-def _one_line(hit: Hit) -> ServingLines:
-    columns = {
-        _ALIASES.get(name, name): (value.encode("utf-8", "replace"),)
-        for name, value in hit.values.items()
-    }
-    for name in _NEEDED[_KINDS[hit.key]]:
-        columns.setdefault(name, (b"0",))
-    time = hit.record.time
+def _one_line(hit: Hit) -> ServingLines | None:
+    kind, time = _KINDS[hit.key], hit.record.time
+    values = read_fields(kind, hit.values.get("fields", ""))
+    if values is None:
+        return None
     text = b"" if time is None else time.isoformat(sep=" ").encode()
-    return ServingLines(kind=_KINDS[hit.key], rank=hit.record.rank, times=(text,), columns=columns)
-
-
-_NEEDED: Mapping[ServingKind, Iterable[str]] = {
-    ServingKind.DECODE: ("running", "queue", "graph", "gen_tps"),
-    ServingKind.PREFILL: ("running", "queue", "new_seq", "new_token", "cached_token"),
-}
+    columns = {name: (value,) for name, value in values.items()}
+    return ServingLines(kind=kind, rank=hit.record.rank, times=(text,), columns=columns)
 
 
 def _time(text: bytes) -> datetime | None:

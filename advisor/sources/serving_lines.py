@@ -75,11 +75,12 @@ _REQUIRED = {
 _LINE = re.compile(
     rb"^\[20[-0-9 :]{17}(?P<fraction>[.,]\d{3})?(?P<ranks>(?: [A-Z_]{2,8}\d{1,5}){0,6})\] "
     rb"(?P<kind>Decode|Prefill) batch(?P<separator>\. | \[\d{1,12}\], |, )"
-    rb"(?P<fields>[^\n\r\x1b]{1,1000})\r?\n",
+    rb"(?P<fields>[^\n\r\x1b]{1,1000})\r?$",
     re.MULTILINE,
 )
 _ITERATION = re.compile(rb"\d+")
 _TIME = operator.itemgetter(0)
+_PLAIN_VALUE = re.compile(rb"[0-9.]{1,16}|True|False")
 _NUMBER = re.compile(rb"[0-9.]+")
 
 
@@ -208,6 +209,18 @@ class ServingParser:
         return learned
 
 
+def read_fields(kind: ServingKind, text: str) -> dict[str, bytes] | None:
+    """Read the fields of one line that stands alone; None if one that each line has is missing."""
+    values: dict[str, bytes] = {}
+    for part in text.encode("utf-8", "replace").split(b", "):
+        label, _, value = part.rpartition(b": ")
+        name = _FIELDS[kind].get(label)
+        plain = _PLAIN_VALUE.match(value)
+        if name is not None and plain is not None:
+            values.setdefault(name, plain[0])
+    return values if _REQUIRED[kind] <= set(values) else None
+
+
 def pieces(text: bytes) -> Iterator[bytes]:
     """Cut a text of whole lines at line ends into eight pieces or fewer."""
     start, step = 0, max(len(text) // 8, _LEARNING_BYTES // 2)
@@ -245,28 +258,39 @@ def _shape(match: re.Match[bytes]) -> _Shape | None:
 
 
 def _fields(kind: ServingKind, text: bytes) -> tuple[tuple[str, ...], bytes]:
-    """Return the names of the fields to read, in order, and the expression of all fields.
+    """Return the names of the fields to read, in order, and the expression of the fields.
 
-    What follows the last of them is not looked at: a second record there is met by the search.
+    It goes up to the label behind the last of them, so that no line has two forms: what is passed
+    over is never a number with a name that is read elsewhere.
     """
     names: list[str] = []
     parts: list[bytes] = []
     read = 0
-    for part in text.split(b", "):
+    for part in text.rstrip(b", ").split(b", "):
         label, colon, value = part.rpartition(b": ")
         name = _FIELDS[kind].get(label)
-        if name is not None and (group := _value(value)) is not None:
-            names.append(name)
-            parts.append(re.escape(label) + b": " + group)
-            read = len(parts)
-        else:
-            skipped = rb"[0-9.]*" if _NUMBER.fullmatch(value) else rb"[^,\n]{0,80}"
-            parts.append(re.escape(label + colon) + skipped)
-    return tuple(names), b", ".join(parts[:read])
+        if name is None or (group := _value(value)) is None:
+            parts.append(_passed_over(label, colon, known=name is not None))
+            continue
+        names.append(name)
+        parts.append(re.escape(label) + b": " + group)
+        read = len(parts)
+    end = b", " + parts[read] if read < len(parts) else rb"[, ]*\r?$"
+    return tuple(names), b", ".join(parts[:read]) + rb"(?=" + end + rb")"
+
+
+def _passed_over(label: bytes, colon: bytes, *, known: bool) -> bytes:
+    """Return what matches a field that is not read."""
+    if not colon:
+        return rb"[^,:\n]{0,80}"
+    return re.escape(label + colon) + (rb"(?![0-9])" if known else rb"") + rb"[^,\n]{0,80}"
 
 
 def _value(value: bytes) -> bytes | None:
     """Return the group that reads a value; None for a value of unknown form."""
     if value.startswith((b"True", b"False")):
         return rb"(True|False)"
-    return rb"([0-9.]{1,16})" if _NUMBER.fullmatch(value.rstrip(b"% ")) else None
+    number = _NUMBER.match(value)
+    if number is None:
+        return None
+    return rb"([0-9.]{1,16})" + re.escape(value[number.end() :])
