@@ -157,7 +157,7 @@ def read_logs(request: Request) -> ReadLogs:
     Raises:
         InputError: If a log cannot be read.
     """
-    index = PatternIndex(_patterns(request.rules))
+    index = PatternIndex(patterns_of(request.rules))
     redactor = Redactor(enabled=request.redact)
     splitter = RunSplitter(environment=request.environment)
     statistics: list[LogStatistics] = []
@@ -262,7 +262,8 @@ class PatternIndex:
                 yield hit, use
 
 
-def _patterns(rules: Sequence[Rule]) -> tuple[tuple[Pattern, Use], ...]:
+def patterns_of(rules: Sequence[Rule]) -> tuple[tuple[Pattern, Use], ...]:
+    """Return every pattern that a log is searched for, and what each is for."""
     facts = [*line_patterns(), *(change.pattern for change in changes())]
     signals = [signal.pattern for rule in rules for signal in rule.signals]
     return (
