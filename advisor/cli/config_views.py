@@ -181,14 +181,20 @@ def _file_lines(report: FileReport) -> Iterator[str]:
             map(str, bad)
         )
     yield f"  {report.file.path.name}: " + click.style(verdict, fg="red" if bad else "green")
-    yield from (line for line in _problem_lines(report) if line.startswith("error"))
+    yield from _problem_lines(report, errors_only=True)
 
 
-def _problem_lines(report: FileReport) -> Iterator[str]:
+def _problem_lines(report: FileReport, *, errors_only: bool = False) -> Iterator[str]:
+    """Yield each problem once, with the batch sizes that have it."""
+    places: dict[tuple[Gravity, str], list[str]] = {}
     for problem in report.problems:
-        place = f"batch size {problem.tokens}: " if problem.tokens is not None else ""
-        colour = "red" if problem.gravity is Gravity.ERROR else "yellow"
-        yield click.style(f"{problem.gravity}", fg=colour) + f": {place}{problem.text}"
+        if problem.gravity is Gravity.ERROR or not errors_only:
+            found = places.setdefault((problem.gravity, problem.text), [])
+            found += [str(problem.tokens)] if problem.tokens is not None else []
+    for (gravity, text), tokens in places.items():
+        colour = "red" if gravity is Gravity.ERROR else "yellow"
+        place = f"batch size {', '.join(tokens)}: " if tokens else ""
+        yield click.style(str(gravity), fg=colour) + f": {place}{text}"
 
 
 def _device_note(report: FileReport, target: Target) -> Iterator[str]:
@@ -203,9 +209,12 @@ def _summary(reports: Sequence[FileReport], verifier: Verifier) -> str:
     entries = sum(len(report.file.table.entries) for report in reports)
     bad = sum(len(report.unfit_tokens) for report in reports)
     files = sum(bool(report.unfit) for report in reports)
+    refused = sum(not report.clean and not report.unfit for report in reports)
     text = f"{bad} of {entries} entries in {files} of {len(reports)} files do not fit"
     if not bad:
         text = f"all {entries} entries of {len(reports)} files fit"
+    if refused:
+        text += f"; {refused} other files have errors"
     if verifier.basis is Basis.ESTIMATED:
         text += " (estimated; pip install 'sglang-advisor[verify]' compiles them)"
     return text

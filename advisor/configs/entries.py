@@ -13,6 +13,8 @@ from advisor.errors import InputError
 REQUIRED = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M")
 OPTIONAL = ("num_warps", "num_stages")
 TMA_KEY = "USE_TMA"
+LAUNCH_OPTIONS = ("num_ctas", "maxnreg")
+"""Options of Triton on NVIDIA GPUs that a file may hold beside warps and stages."""
 LARGEST_VALUE = 65536
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 _DEFAULT_WARPS = 4
@@ -27,7 +29,8 @@ class Entry:
         num_warps: None where the file leaves it to Triton (4).
         num_stages: None where the file leaves it to Triton (3).
         use_tma: None where the file has no USE_TMA.
-        extras: Keys that NVIDIA kernels of SGLang do not know, with their values as JSON text.
+        options: Other launch options of Triton (`num_ctas`, `maxnreg`).
+        extras: Keys that neither the kernel nor Triton knows on NVIDIA GPUs, values as JSON text.
     """
 
     block_m: int
@@ -37,6 +40,7 @@ class Entry:
     num_warps: int | None = None
     num_stages: int | None = None
     use_tma: bool | None = None
+    options: tuple[tuple[str, int], ...] = ()
     extras: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -58,6 +62,7 @@ class Entry:
             (*OPTIONAL, TMA_KEY), (self.num_warps, self.num_stages, self.use_tma), strict=True
         )
         values |= {key: value for key, value in optional if value is not None}
+        values |= dict(self.options)
         return values | {key: json.loads(text) for key, text in self.extras}
 
     @property
@@ -185,7 +190,7 @@ def _entry(key: str, value: object) -> Entry | list[str]:
     if problems:
         return problems
     numbers = cast("Mapping[str, int]", fields)
-    known = {*REQUIRED, *OPTIONAL, TMA_KEY}
+    known = {*REQUIRED, *OPTIONAL, *LAUNCH_OPTIONS, TMA_KEY}
     return Entry(
         block_m=numbers["BLOCK_SIZE_M"],
         block_n=numbers["BLOCK_SIZE_N"],
@@ -194,6 +199,7 @@ def _entry(key: str, value: object) -> Entry | list[str]:
         num_warps=numbers.get("num_warps"),
         num_stages=numbers.get("num_stages"),
         use_tma=cast("bool | None", fields.get(TMA_KEY)),
+        options=tuple((name, numbers[name]) for name in LAUNCH_OPTIONS if name in fields),
         extras=tuple(
             (name, json.dumps(_plain(field))) for name, field in fields.items() if name not in known
         ),
@@ -212,7 +218,7 @@ def _entry_problems(key: str, fields: Mapping[str, object]) -> Iterable[str]:
     for name in REQUIRED:
         if name not in fields:
             yield f"batch size {key}: {name} is missing"
-    for name in (*REQUIRED, *OPTIONAL):
+    for name in (*REQUIRED, *OPTIONAL, *LAUNCH_OPTIONS):
         if name in fields and (problem := _number_problem(name, fields[name])):
             yield f"batch size {key}: {problem}"
     if TMA_KEY in fields and not isinstance(fields[TMA_KEY], bool):

@@ -93,6 +93,7 @@ def launch_of(
     )
     names = {parameter.name for parameter in source.parameters}
     options: dict[str, int | bool] = {"num_warps": entry.warps, "num_stages": entry.stages}
+    options |= dict(entry.options)
     if "USE_GDC" in names and sm >= _HOPPER[0]:
         options["launch_pdl"] = True
     return Launch(arguments=arguments, options=tuple(options.items()))

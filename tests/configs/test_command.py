@@ -71,6 +71,17 @@ def test_several_files_make_a_table_of_files(
     assert "6 of 18 do not fit: 512, 1024, 1536, 2048, 3072, 4096" in out
 
 
+def test_errors_show_in_the_table_of_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    amd = tmp_path / NAME
+    amd.write_text(json.dumps({key: GOOD | {"waves_per_eu": 0} for key in ("1", "2", "64")}))
+    code, out, _ = call(capsys, "verify", B200, amd, "--gpu", "B200", "--estimate")
+    assert code == 1
+    assert 'error: batch size 1, 2, 64: "waves_per_eu" is no parameter' in out
+    assert "; 1 other files have errors" in out
+
+
 def test_the_bundled_files_of_an_install(capsys: pytest.CaptureFixture[str], install: Path) -> None:
     code, out, _ = call(capsys, "verify", "--bundled", "--sglang", install, *ESTIMATE)
     assert code == 0

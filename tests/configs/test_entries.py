@@ -89,6 +89,14 @@ def test_keys_that_are_no_batch_sizes(key: str) -> None:
     assert "is not a batch size" in parse_table(json.dumps({key: GOOD}), "test").problems[0]
 
 
+def test_launch_options_of_triton_are_no_mistake() -> None:
+    document = {str(2**power): GOOD | {"num_ctas": 1} for power in range(13)}
+    assert texts(NAME, document) == []
+    entry = parse_table(json.dumps(document), "test").entries[0][1]
+    assert entry.options == (("num_ctas", 1),)
+    assert entry.as_json() == document["1"]
+
+
 def test_no_key_drives_the_terminal() -> None:
     document = {"\x1b[2J": GOOD, "1": GOOD | {"\x1b]0;x": 1}}
     read = parse_table(json.dumps(document), "test")
