@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from importlib import metadata
 
 from advisor.configs.compiler import Resources, compile_launch
+from advisor.configs.launch import Fixed
 from advisor.configs.store import Job, Store
 
 OnDone = Callable[[int, int], None]
@@ -44,7 +46,7 @@ def compile_all(
     """
     distinct = tuple(dict.fromkeys(jobs))
     results = {job: found for job in distinct if (found := store.get(job)) is not None}
-    missing = [job for job in distinct if job not in results]
+    missing = sorted((job for job in distinct if job not in results), key=_tile, reverse=True)
     if on_done:
         on_done(len(results), len(distinct))
     count = min(workers or len(os.sched_getaffinity(0)), len(missing))
@@ -54,6 +56,13 @@ def compile_all(
         if on_done:
             on_done(len(results), len(distinct))
     return results
+
+
+def _tile(job: Job) -> int:
+    """Return the elements of a job's tile: large ones take longest and go first."""
+    sides = dict(job.launch.arguments)
+    blocks = (sides.get(f"BLOCK_SIZE_{axis}") for axis in "MN")
+    return math.prod(int(one.value or 1) for one in blocks if isinstance(one, Fixed))
 
 
 def _compiled(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Resources]]:
