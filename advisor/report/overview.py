@@ -109,8 +109,9 @@ def _start(run: RunFacts) -> Line | None:
     if not run.log.has_startup:
         return None
     if startup.open_phase is not None:
-        detail = "" if startup.open_phase_s is None else f"for {duration(startup.open_phase_s)}"
-        return Line(label="Start", value=f"in {startup.open_phase}, not ready", detail=detail)
+        spent = startup.open_phase_s
+        lasted = f", {duration(spent)} after it began" if spent and spent >= 1 else ""
+        return Line(label="Start", value=f"not ready; the log ends in {startup.open_phase}{lasted}")
     if startup.last_phase is not None:
         return Line(label="Start", value=f"not ready; last phase seen: {startup.last_phase}")
     return Line(label="Start", value="not ready")

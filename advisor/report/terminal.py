@@ -84,10 +84,14 @@ def _finding(finding: Finding, canvas: Canvas) -> Iterator[str]:
     for action in finding.actions:
         yield from _action(action, canvas)
     about = f"{finding.rule} · {finding.confidence.value} · {finding.category.value}"
-    if has_more:
-        about += f" · more: advisor rules explain {finding.rule}"
+    more = f"more: advisor rules explain {finding.rule}" if has_more else ""
     yield ""
+    if len(about) + len(more) + 3 <= canvas.style.width - _INDENT:
+        yield _faint(f"{about} · {more}" if more else about, canvas)
+        return
     yield _faint(about, canvas)
+    if more:
+        yield _faint(more, canvas)
 
 
 def _note(finding: Finding, canvas: Canvas) -> Iterator[str]:
