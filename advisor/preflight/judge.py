@@ -21,6 +21,7 @@ from advisor.preflight.secrets import judge_secrets
 from advisor.preflight.serving import DIFFUSION, judge_serving
 from advisor.preflight.situation import Situation, Target
 from advisor.preflight.support import judge_support
+from advisor.preflight.variables import judge_variables
 from advisor.sources.redaction import Redactor
 
 _JUDGES: Sequence[Callable[[Situation], Iterator[Result]]] = (
@@ -31,6 +32,7 @@ _JUDGES: Sequence[Callable[[Situation], Iterator[Result]]] = (
     judge_moe,
     judge_memory,
     judge_secrets,
+    judge_variables,
 )
 _MIB_PER_GIB = 1024
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from advisor.errors import InputError
 from advisor.knowledge.extract import read_interface
-from advisor.knowledge.ranges import releases_in
+from advisor.knowledge.ranges import Membership, membership, releases_in
 from advisor.knowledge.releases import known_versions
 from advisor.knowledge.tree import SourceTree, open_tree
+from advisor.knowledge.variables import variable_facts
 from advisor.knowledge.wheels import find_wheel, wheel
 from advisor.preflight.inputs.command import of_command_line
 from advisor.preflight.judge import preflight
@@ -53,6 +58,32 @@ def test_each_row_names_a_file_and_a_message_of_the_release(tree: SourceTree, ve
     wanted = [row for row in rows() if version in {str(item) for item in releases_in(row.sglang)}]
     missing = [problem for row in wanted for problem in _problems(row, tree)]
     assert not missing
+
+
+@pytest.mark.network
+@BY_RELEASE
+def test_the_variables_are_those_of_the_release(tree: SourceTree, version: str) -> None:
+    read = _tool("extract_variables").read_variables(tree)
+    assert len(read.named) > 40
+    for name in read.named:
+        facts = variable_facts(name)
+        assert facts is not None
+        assert membership(facts.seen, version) is Membership.IN
+    for name, (acts, _) in read.deprecated.items():
+        facts = variable_facts(name)
+        assert facts is not None
+        assert membership(facts.deprecated if acts else facts.ignored, version) is Membership.IN
+
+
+def _tool(name: str) -> ModuleType:
+    path = Path(__file__).parent.parent.parent / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _problems(row: SupportRow, tree: SourceTree) -> list[str]:
