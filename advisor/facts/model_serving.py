@@ -50,7 +50,7 @@ class Serving:
     `decline_ratio` is the mean throughput of the last quarter of the run over that of the first,
     in the range of batch sizes (a power of two) that one scheduler printed most often;
     `decline_trend` is Kendall's tau over the run (-1 falls steadily), `decline_length_ratio` the
-    same ratio for the cached tokens of the batch. All None below 200 such lines.
+    same ratio for the cached tokens of the batch. All None below 120 such lines.
 
     `replica_token_ratio` is the fewest newly prefilled tokens of a DP replica over the mean of
     all that printed; None below 20 prefill lines per replica.

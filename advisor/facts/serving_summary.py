@@ -12,7 +12,7 @@ from advisor.facts.model import LoadBucket, ReplicaLoad, Serving
 from advisor.facts.replica import Load, Replica
 from advisor.facts.tally import Distribution, kendall
 
-LEAST_TREND_LINES = 200
+LEAST_TREND_LINES = 120
 LEAST_REPLICA_PREFILLS = 20
 _LEAST_TREND_BINS = 12
 _DATA_PARALLEL = regex.compile(r"\bDP(\d+)\b")
