@@ -110,7 +110,7 @@ class _Walker:
         level = _level_of(call)
         if level is None:
             return
-        if isinstance(call.func, ast.Attribute) or level is Level.PRINT:
+        if level is Level.PRINT or _is_logger(call.func):
             for argument in call.args[:1]:
                 yield from self._emit(argument, names, level, rest=len(call.args) - 1)
             return
@@ -164,14 +164,28 @@ def _level_of(call: ast.Call) -> Level | None:
     match call.func:
         case ast.Attribute(value=base, attr=name):
             level = _METHODS.get(_ONCE.sub("", name))
-            return level if level is not None and _LOGGERS.search(ast.unparse(base)) else None
+            if level is not None:
+                return level if _LOGGERS.search(ast.unparse(base)) else None
+            return _helper_level(name)
         case ast.Name(id="print"):
             return Level.PRINT
-        case ast.Name(id=name) if _HELPERS.search(name):
-            if "warn" in name or "deprecat" in name:
-                return Level.WARNING
-            return Level.ERROR if "error" in name else Level.INFO
+        case ast.Name(id=name):
+            return _helper_level(name)
     return None
+
+
+def _is_logger(function: ast.expr) -> bool:
+    """Whether a function is a method of a logger, whose first argument is the text."""
+    return isinstance(function, ast.Attribute) and _ONCE.sub("", function.attr) in _METHODS
+
+
+def _helper_level(name: str) -> Level | None:
+    """Say at what level a function gives text out, by the words of its name."""
+    if not _HELPERS.search(name):
+        return None
+    if "warn" in name or "deprecat" in name:
+        return Level.WARNING
+    return Level.ERROR if "error" in name else Level.INFO
 
 
 def _assigned(body: list[ast.stmt], outer: Names) -> Names:

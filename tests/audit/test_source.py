@@ -68,6 +68,7 @@ class A:
         print_warning_once("Beware of it")
         logger.exception("It went wrong")
         print("Just printed", x)
+        self._log(f"Told by {x} a method")
         parser.error("Bad flag used")
         try:
             raise SomeError(message="It ended here")
@@ -85,6 +86,7 @@ class A:
         ("warning", "Beware of it"),
         ("error", "It went wrong"),
         ("print", "Just printed"),
+        ("info", "Told by {} a method"),
         ("error", "Bad flag used"),
         ("raise", "It ended here"),
         ("raise", "It cannot be"),
