@@ -57,8 +57,10 @@ PROGRAMS = frozenset(
 )
 _START = regex.compile(r"--[a-z][\w-]*(?:=|$)|[A-Za-z][A-Za-z0-9_]*=")
 _PROSE = regex.compile(
-    r"\s(?:or|and|instead|then|remove|with)\s|…|<[a-z]|\((?:up to|\d|from)|\s/\s"
+    r"\s(?:or|and|instead|then|remove|with|the|of|your|lower|higher)(?:\s|$)"
+    r"|…|<[a-z]|\((?:up to|\d|from)|\s\([a-z]|\s/\s|\w,\s|\s{3,}\S"
 )
+_QUOTED = regex.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 
 
 def command_problem(command: str) -> str | None:
@@ -68,9 +70,10 @@ def command_problem(command: str) -> str | None:
 
     >>> command_problem("--mem-fraction-static 0.8 or less")
     "'--mem-fraction-static 0.8 or less' mixes prose into a command"
+    >>> command_problem("grep -n 'the first or the last' server.log")
     """
     for line in command.splitlines():
-        if _PROSE.search(line):
+        if _PROSE.search(_QUOTED.sub("_", line)):
             return f"{line!r} mixes prose into a command"
         try:
             words = shlex.split(line, comments=True)
