@@ -27,10 +27,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "advisor.cli.probe:probe_command",
         "Describe the environment that a server really uses.",
     ),
-    "compare": (
-        "advisor.cli.compare:compare_command",
-        "Say what changed between two runs, and whether it is more than noise.",
-    ),
     "baseline": (
         "advisor.cli.baseline:baseline_command",
         "Freeze what is accepted today, for the gate.",

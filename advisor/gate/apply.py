@@ -30,8 +30,8 @@ GATE_RULES: Mapping[str, str] = {
     BASELINE_STALE: "The baseline accepts findings that no longer occur. Make it anew with "
     "`advisor baseline`, so that it does not hide them when they come back.",
     CAPACITY_REGRESSED: "max_running_requests, KV tokens or the start-up time are worse than in the "
-    "baseline by more than the tolerance. Compare the two runs with `advisor compare`, then mend "
-    "the cause or accept it with a new baseline.",
+    "baseline by more than the tolerance. Compare the two reports, then mend the cause or accept it "
+    "with a new baseline.",
 }
 """The findings that the gate itself makes, by id, and what each means."""
 

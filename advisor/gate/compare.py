@@ -98,8 +98,7 @@ def _regression(
         evidence=(place,),
         actions=(
             Action(
-                title="Compare the two runs, and mend the cause or accept it with a new baseline",
-                command="advisor compare BEFORE.log AFTER.log",
+                title="Compare the reports of both runs; mend the cause or accept it in a new baseline",
                 cost=2,
             ),
         ),
