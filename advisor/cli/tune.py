@@ -99,7 +99,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "gpus",
     multiple=True,
     metavar="N|NAME",
-    help="GPU number, repeatable (default: all idle ones); with --precompile a name.",
+    help="GPU number, repeatable (default: all idle ones); a name where the GPU is elsewhere.",
 )
 @click.option(
     "--effort",
@@ -222,7 +222,7 @@ def tune_command(
         cache=cache,
         compilers=compilers,
         rehearse=rehearse,
-        away=precompile,
+        away=precompile or (ray is not None and any(not gpu.isdecimal() for gpu in gpus)),
     )
     session = session_of(request)
     if precompile:
@@ -306,7 +306,13 @@ def _pool(session: Session, request: TuneRequest, ray: str | None) -> Pool:
     if ray is not None:
         from advisor.tuner.ray_pool import RayPool
 
-        return RayPool(setup, ray, gpus_needed=not request.rehearse)
+        cluster = RayPool(setup, ray, gpus_needed=not request.rehearse)
+        if cluster.device != session.device:
+            raise ConfigError(
+                f"the cluster's GPUs are {cluster.device!r}, not {session.device!r}: name them with "
+                "--gpu NAME"
+            )
+        return cluster
     return LocalPool(setup, session.gpus, session.compilers)
 
 
@@ -333,7 +339,11 @@ def _say(out: Path, tuned: Tuned) -> None:
         click.echo(path)
     click.echo(f"{out / 'tune-report.md'} (.html, .svg, .json)")
     quoted = " ".join(f"'{path}'" for path in paths)
-    click.echo(f"install and prove: advisor configs install {quoted}")
+    click.echo(
+        f"install and prove: advisor configs install {quoted} --into moe-configs "
+        f"--triton {tuned.triton} --hidden-size {tuned.problem.hidden} "
+        f"--top-k {tuned.problem.top_k} --sglang DIR"
+    )
 
 
 @contextlib.contextmanager

@@ -78,11 +78,21 @@ class Journal:
         return dict(self._database.execute("SELECT name, value FROM identity").fetchall())
 
     def record(self, work: Work, outcome: Outcome, lane: str) -> None:
-        """Keep an outcome; the first one of a piece of work stands."""
-        self._database.execute(
-            "INSERT OR IGNORE INTO results (work, outcome, lane) VALUES (?, ?, ?)",
-            (work.key, outcome_to_json(outcome), lane),
-        )
+        """Keep an outcome; the first one of a piece of work stands.
+
+        Raises:
+            InputError: If the file cannot be written, as on a full disk.
+        """
+        try:
+            self._database.execute(
+                "INSERT OR IGNORE INTO results (work, outcome, lane) VALUES (?, ?, ?)",
+                (work.key, outcome_to_json(outcome), lane),
+            )
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{self._path} cannot be written ({error}); mend that and run the same command "
+                "again: it continues"
+            ) from error
 
     def find(self, work: Work) -> Outcome | None:
         """Return the outcome of a piece of work; None if it was never finished."""

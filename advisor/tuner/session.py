@@ -108,15 +108,15 @@ class Session:
             "routing": json.dumps([self.routing.kind, *self.routing.weights]),
         }
 
-    def conditions(self) -> Conditions:
-        """Return under what the run is made, for the report."""
+    def conditions(self, gpus: int) -> Conditions:
+        """Return under what a run on so many GPUs is made, for the report."""
         gpu = find_gpu(self.device)
         versions = [("triton", self.triton), ("torch", _version("torch")), ("driver", self.driver)]
         versions.append(("SGLang", self.sglang))
         return Conditions(
             problem=self.problem,
             device=self.device,
-            gpus=len(self.gpus),
+            gpus=gpus,
             kernel=self.kernel_name,
             routing=self.routing_name,
             bandwidth_gb_s=gpu.bandwidth_gb_s if gpu else None,
@@ -142,7 +142,7 @@ class Session:
             device=self.device,
             triton=self.triton,
             result=result,
-            conditions=self.conditions(),
+            conditions=self.conditions(len(pool.lanes)),
             one_tile=self.one_tile,
         )
 

@@ -36,6 +36,13 @@ def test_a_record_is_on_disk_before_the_journal_is_closed(tmp_path: Path) -> Non
         assert other.find(TRIAL) == FIRST
 
 
+def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j") as journal:
+        journal._database.execute("PRAGMA query_only=ON")
+        with pytest.raises(InputError, match="run the same command again"):
+            journal.record(TRIAL, FIRST, "gpu0")
+
+
 def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         journal.identify({"triton": "3.6.0"})
