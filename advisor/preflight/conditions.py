@@ -60,6 +60,8 @@ def _missing(path: str, situation: Situation) -> str:
             flag = flag_for_field(name, situation.version) or f"--{name.replace('_', '-')}"
             known = "is filled in by the shell" if name in situation.unresolved else "is not given"
             return f"{flag} {known}, and SGLang decides it at the start"
+        case "cuda_major":
+            return "the CUDA version of the installed torch is not known: give --env"
         case "triton":
             return "the Triton version is not known: give --triton or --env"
         case _:

@@ -38,7 +38,11 @@ class ModelConfig:
         dense_layers: Layers at the start without experts (`first_k_dense_replace`).
         weight_block: `quantization_config.weight_block_size`, as (n, k).
         quantisation: `quant_method` of the checkpoint; None for plain weights.
+        quantisation_format: `format` of a compressed-tensors checkpoint.
         hybrid: Has linear-attention or mamba layers.
+        gated_delta: These are gated delta nets (Qwen3-Next, Qwen3.5), SGLang's "hybrid GDN".
+        delta_attention: These are Kimi delta attention (KDA).
+        multimodal: Takes images beside text, by its class and a vision section.
         linear_layers: How many; None if not said.
         weight_bytes: Total size in the checkpoint's index, if it lies beside config.json.
     """
@@ -65,7 +69,11 @@ class ModelConfig:
     quantisation: str | None
     quantisation_bits: int | None
     weight_block: tuple[int, int] | None
+    quantisation_format: str | None
     hybrid: bool
+    gated_delta: bool
+    delta_attention: bool
+    multimodal: bool
     linear_layers: int | None
     sliding_window: bool
     vision_layers: int | None
@@ -138,7 +146,11 @@ def parse_model_config(
         quantisation=_quantisation(find),
         quantisation_bits=_bits(find),
         weight_block=_block(find),
+        quantisation_format=_format(find),
         hybrid=any(find.value(field) is not None for field in _LINEAR_FIELDS),
+        gated_delta=find.size("linear_num_value_heads") is not None,
+        delta_attention=bool(find.section("linear_attn_config").get("kda_layers")),
+        multimodal=vision is not None and _takes_images(names),
         linear_layers=_linear_layers(find),
         sliding_window=find.size("sliding_window") is not None
         and find.value("use_sliding_window") is not False,
@@ -210,6 +222,15 @@ def _quantisation(find: _Finder) -> str | None:
     section = find.section("quantization_config")
     method = section.get("quant_method") or section.get("quant_algo")
     return str(method).lower() if method else None
+
+
+def _format(find: _Finder) -> str | None:
+    value = find.section("quantization_config").get("format")
+    return value if isinstance(value, str) else None
+
+
+def _takes_images(names: object) -> bool:
+    return isinstance(names, list) and any("ForConditionalGeneration" in str(n) for n in names)
 
 
 def _bits(find: _Finder) -> int | None:

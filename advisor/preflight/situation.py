@@ -1,7 +1,7 @@
 """What a launch command is judged against, and its facts by path for the conditions of the data.
 
 Paths: `args.FIELD` (as given, else the release's fixed default), `gpu.sm`, `gpu.count`, `triton`,
-`world` (GPUs that the ranks take), `model.FIELD` of config.json and `variables.NAME`.
+`cuda_major`, `world` (GPUs that the ranks take), `model.FIELD` of config.json and `variables.NAME`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Target:
         release_basis: How it is known.
         gpu_count: GPUs of one node; None if not given.
         triton: The installed version, or what the release pins; None if not known.
+        cuda_major: Of the CUDA that the installed torch was built for, from a probe.
     """
 
     releases: tuple[str, ...]
@@ -43,6 +44,7 @@ class Target:
     gpu_basis: str = ""
     gpu_count: int | None = None
     triton: str | None = None
+    cuda_major: int | None = None
     model: ModelConfig | None = None
 
     @property
@@ -103,6 +105,8 @@ class Situation:
                 return self.variable(name)
             case "triton":
                 return self.target.triton
+            case "cuda_major":
+                return self.target.cuda_major
             case _:
                 return self.world
 

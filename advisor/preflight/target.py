@@ -47,6 +47,7 @@ def target_of(command: ServerCommand, given: Given) -> Target:
         gpu_basis=gpu_basis,
         gpu_count=count,
         triton=_triton(version, given),
+        cuda_major=_cuda_major(given),
         model=given.model,
     )
 
@@ -83,6 +84,12 @@ def _triton(version: str | None, given: Given) -> str | None:
         return given.triton
     probed = given.environment.package_version("triton") if given.environment else None
     return probed or (default_triton(version) if version else None)
+
+
+def _cuda_major(given: Given) -> int | None:
+    torch = given.environment.torch if given.environment is not None else None
+    major = (torch.cuda_version or "").partition(".")[0] if torch is not None else ""
+    return int(major) if major.isdigit() else None
 
 
 def _gpu(command: ServerCommand, given: Given) -> tuple[Gpu | None, int | None, str]:
