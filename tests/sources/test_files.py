@@ -20,7 +20,7 @@ from advisor.sources.scan import Scanner
 
 TEXT = b"[2026-03-04 05:06:07] The server is fired up and ready to roll!\n"
 COMPRESSED = {
-    "gz": gzip.compress(TEXT),
+    "gz": gzip.compress(TEXT, mtime=0),
     "bz2": bz2.compress(TEXT),
     "xz": lzma.compress(TEXT),
     "zst": zstandard.ZstdCompressor().compress(TEXT),
@@ -56,6 +56,7 @@ def test_concatenated_gzip_members_are_one_log(tmp_path: Path) -> None:
         ("cut.xz", COMPRESSED["xz"][:-12], "broken archive"),
         ("garbled.bz2", COMPRESSED["bz2"][:20] + b"xxxxxxxxxxxxxxxxxxxx", "garbled.bz2"),
     ],
+    ids=["empty", "binary", "cut gzip", "cut xz", "garbled bzip2"],
 )
 def test_unusable_files_are_named_with_the_reason(
     tmp_path: Path, name: str, content: bytes, complaint: str
