@@ -169,7 +169,9 @@ def read_logs(request: Request) -> ReadLogs:
             serving_blocks=not index.has_serving_signals,
             hints=index.alarms,
         )
-        for found in reader:
+        for number, found in enumerate(reader):
+            if number == 0 and reader.statistics.first is not None:
+                splitter.see(reader.statistics.first)
             if isinstance(found, ServingBlock):
                 splitter.take_serving(found)
                 continue

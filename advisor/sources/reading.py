@@ -52,12 +52,13 @@ class Found:
 
 @dataclass(slots=True)
 class LogStatistics:
-    """What was read of one log."""
+    """What was read of one log; `first` and `last` are its first and last records with a time."""
 
     name: str
     lines: int = 0
     bytes_: int = 0
     unread: int = 0
+    first: Record | None = None
     last: Record | None = None
 
 
@@ -103,6 +104,8 @@ class LogReader:
     def __iter__(self) -> Iterator[Found | ServingBlock]:
         with open_log(self._log) as stream:
             for block in decode_blocks(read_blocks(stream)):
+                if not self.statistics.lines:
+                    self.statistics.first = self._find_first(block)
                 yield from self._read_block(block)
         yield from self._close_traceback()
         self.statistics.last = self._find_last()
@@ -225,6 +228,15 @@ class LogReader:
     def _literals_of(self, text: str, known: tuple[int, ...]) -> tuple[int, ...]:
         names = self._scanner.literals
         return tuple(index for index in known if names[index] in text)
+
+    def _find_first(self, block: bytes) -> Record | None:
+        """Find the first record that carries a time: where the log begins."""
+        head = block[:_TAIL_BYTES].decode("utf-8", "replace").split("\n")
+        for number, line in enumerate(head, start=1):
+            text = peel(line.rpartition("\r")[2] or line)
+            if starts_record(text):
+                return parse_record(text, source=self._log.name, line=number)
+        return None
 
     def _find_last(self) -> Record | None:
         """Find the last record that carries a time: where the log stops."""
