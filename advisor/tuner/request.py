@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.configs.entries import ConfigTable
@@ -90,7 +90,7 @@ def session_of(request: TuneRequest) -> Session:
     loader = loader_of_version(version or read_releases()[-1])
     name = config_name(problem, device, Gemm.UP)
     out = request.out
-    return Session(
+    session = Session(
         problem=problem,
         target=target,
         device=device,
@@ -109,6 +109,14 @@ def session_of(request: TuneRequest) -> Session:
         driver=driver,
         sglang=version or "",
     )
+    return _within_budget(session)
+
+
+def _within_budget(session: Session) -> Session:
+    """Lower the effort where the budget would not cover it: few tiles everywhere beat none."""
+    if session.budget_s is None or session.expected_s() <= session.budget_s:
+        return session
+    return replace(session, effort="quick")
 
 
 def _triton(request: TuneRequest) -> str:

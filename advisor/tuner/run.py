@@ -27,7 +27,8 @@ ROOT_EVERY = 4
 
 _JOBS_PER_LANE = 4
 _POLL_S = 0.5
-_FINAL_S = 4.0
+_FINAL_S = 1.5
+_LARGEST_RESERVE_RATIO = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +280,11 @@ class Run:
             return
         left_s = self._budget_s - (time.monotonic() - self._start_s)
         racing = sum(job.stage not in (_Stage.WAITING, _Stage.DONE) for job in self._jobs.values())
-        if not self._stopping and left_s < _FINAL_S * racing / max(1, len(self._pool.lanes)):
+        reserve_s = min(
+            _FINAL_S * racing / max(1, len(self._pool.lanes)),
+            _LARGEST_RESERVE_RATIO * self._budget_s,
+        )
+        if not self._stopping and left_s < reserve_s:
             self._stop_screening()
         elif self._stopping and left_s < 0:
             self._drop_races()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -158,7 +159,7 @@ def plan_text(session: Session, out: Path) -> str:
     ]
     gpus = ", ".join(map(str, session.gpus)) or "none"
     minutes = session.expected_s() / 60
-    budget = f", at most {session.budget_s / 60:.0f}" if session.budget_s else ""
+    budget = f", at most {math.ceil(session.budget_s / 60)}" if session.budget_s else ""
     return "\n".join(
         [
             f"tune {label(session.problem)} for {session.device}, Triton {session.triton}",

@@ -41,6 +41,12 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_a_short_budget_lowers_the_effort() -> None:
+    result = run(*SHAPE, "--rehearse", "--dry-run", "--compilers", "1", "--budget", "30s")
+    assert "effort quick" in result.output
+    assert "at most 1" in result.output
+
+
 def test_a_model_and_its_split_give_the_shape(model: str) -> None:
     result = run("--model", model, "--tp", "2", "--rehearse", "--dry-run")
     assert "E=128 N=384 K=2048 top-k 8 bf16" in result.output
