@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.diagnosis import Request, diagnose_logs
+from advisor.diagnosis import PatternIndex, Request, diagnose_logs, patterns_of
 from advisor.facts.model import RunFacts, Serving
+from advisor.rules.load import load_rules
 from advisor.sources.files import LogInput
 from advisor.sources.serving_lines import ServingParser
 
@@ -183,3 +184,18 @@ def test_line_numbers_count_over_blocks() -> None:
     assert run.serving.decode_lines == 20_002
     assert run.evidence["serving.max_queue"].line == 40_001
     assert run.log.lines == 40_002
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_pattern_makes_serving_lines_slow(form: str) -> None:
+    """A literal of a rule inside these lines would send each of them the long way round."""
+    index = PatternIndex(patterns_of(load_rules(())))
+    values = dict.fromkeys("rqtiuasnwc", "7")
+    for graph in ("True", "False"):
+        line = form.format(**values, g=graph)
+        inside = {literal for literal in index.scanner.literals if literal in line}
+        assert inside == {line[: line.index(" batch")] + " batch"}
+    access = (
+        '[2026-03-04 05:06:07] INFO:     10.0.3.7:5 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    )
+    assert not [literal for literal in index.scanner.literals if literal in access]
