@@ -85,6 +85,8 @@ def outcome(verdicts: Verdicts) -> str:
 def _finding_problem(finding: Finding, example: Example) -> str | None:
     if example.severity is not None and finding.severity is not example.severity:
         return f"expected severity {example.severity}, is {finding.severity}"
+    if example.evidence is not None and len(finding.evidence) != example.evidence:
+        return f"expected {example.evidence} places of evidence, are {len(finding.evidence)}"
     if example.summary is not None and " ".join(finding.summary.split()) != " ".join(
         example.summary.split()
     ):

@@ -83,7 +83,8 @@ def without_each_part(condition: Condition) -> Iterator[tuple[str, Condition]]:
         parts: tuple[Condition, ...] = getattr(condition, group)
         for number, part in enumerate(parts):
             before, after = parts[:number], parts[number + 1 :]
-            if not _is_elsewhere(part) and not (group == "any_of" and len(parts) == 1):
+            is_only_way = group == "any_of" and len(parts) == 1
+            if not (_is_wrapper(part) or _is_elsewhere(part) or is_only_way):
                 yield described(part), replace(condition, **{group: (*before, *after)})
             for name, changed in without_each_part(part):
                 yield name, replace(condition, **{group: (*before, changed, *after)})
@@ -104,6 +105,11 @@ def described(condition: Condition) -> str:
                 if parts
             )
     return str(condition)
+
+
+def _is_wrapper(condition: Condition) -> bool:
+    """Whether a condition only holds others together that must all be met."""
+    return isinstance(condition, Combined) and not (condition.any_of or condition.none_of)
 
 
 def _is_elsewhere(condition: Condition) -> bool:

@@ -209,11 +209,13 @@ def _case(plain: Plain) -> Case:
 def _encode_example(example: Example) -> Plain:
     severity = None if example.severity is None else example.severity.value
     texts = (example.name, example.expect, example.log, example.args, example.env)
-    return [*texts, severity, example.summary]
+    return [*texts, severity, example.summary, example.evidence]
 
 
 def _example(plain: Plain) -> Example:
-    name, expect, log, args, env, severity, summary = _items(plain)
+    name, expect, log, args, env, severity, summary, evidence = _items(plain)
+    if evidence is not None and not isinstance(evidence, int):
+        raise TypeError("a count of places is a whole number")
     return Example(
         name=_text(name),
         expect=_text(expect),
@@ -222,6 +224,7 @@ def _example(plain: Plain) -> Example:
         env=_text(env),
         severity=None if severity is None else Severity(_text(severity)),
         summary=None if summary is None else _text(summary),
+        evidence=evidence,
     )
 
 

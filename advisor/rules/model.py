@@ -62,7 +62,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A test of the rule that is also its documentation."""
+    """A test of the rule that is also its documentation.
+
+    `evidence` is how many places the finding points at.
+    """
 
     name: str
     expect: str
@@ -71,6 +74,7 @@ class Example:
     env: str = ""
     severity: Severity | None = None
     summary: str | None = None
+    evidence: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

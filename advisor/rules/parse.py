@@ -237,7 +237,18 @@ def _example(node: yaml.Node, problems: Problems) -> Example:
         env=nodes.text(fields.get("env"), problems),
         severity=None if severity is None else _word(Severity, severity, problems, Severity.NOTE),
         summary=summary or None,
+        evidence=_count(fields.get("evidence"), problems),
     )
+
+
+def _count(node: yaml.Node | None, problems: Problems) -> int | None:
+    if node is None:
+        return None
+    value = nodes.scalar(node)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    problems.add(node, "expected a whole number")
+    return None
 
 
 def _topic(node: yaml.Node | None, problems: Problems) -> str:
