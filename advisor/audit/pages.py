@@ -23,7 +23,7 @@ Made by `advisor rules audit --sglang all --format markdown -o docs/coverage.md`
 [Auditing rules](audit.md) says what is counted. A cell reads: known of all, and the share."""
 _REFUSALS = """\
 Texts that end a start (`raise` and `assert` in argument and model checks) say themselves what is
-wrong and are counted apart: """
+wrong: rules over the facts of a failure tell them whatever their words. By their words are known: """
 _LISTED_IN_TABLE = ("0.5.9", "0.5.23")
 
 
