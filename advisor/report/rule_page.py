@@ -15,7 +15,7 @@ _ORIGIN = """\
 Made by `advisor rules docs docs/rules` from the rule files; [writing rules](../writing-rules.md)
 says how to add one."""
 _HINT = """\
-In the texts below `<name>` is a value, and square brackets hold what is said only where the facts
+In the texts below `{name}` is a value, and square brackets hold what is said only where the facts
 call for it."""
 
 

@@ -1,6 +1,6 @@
 """A rule's templates for readers: what depends on the facts is marked, not filled.
 
-`<name>` is a value; square brackets hold what is said only sometimes, its forms parted by ` / `.
+`{name}` is a value; square brackets hold what is said only sometimes, its forms parted by ` / `.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def readable(template: str) -> str:
     """Show a template to a reader, white space folded.
 
     >>> readable("E={{ experts }} on {{ gpu.name or 'a GPU' }}")
-    'E=<experts> on <gpu.name>'
+    'E={experts} on {gpu.name}'
     >>> readable("It {% if count %}came {{ count }} times{% else %}never came{% endif %}.")
-    'It [came <count> times / never came].'
+    'It [came {count} times / never came].'
     """
     open_choices = [_Choice()]
     for token in _TOKENS.split(template):
@@ -78,7 +78,7 @@ def _placeholder(expression: str) -> str:
     first = expression.split(" or ", maxsplit=1)[0].strip()
     if quoted := _QUOTED.fullmatch(first):
         return str(quoted[1] or quoted[2] or "")
-    return f"<{_name_in(first)}>"
+    return f"{{{_name_in(first)}}}"
 
 
 def _name_in(expression: str) -> str:

@@ -132,7 +132,7 @@ def test_a_pack_of_ones_own_takes_part_in_every_command(
     _, listed, _ = rules("list", "--rules", str(pack), capsys=capsys)
     assert "widget-small" in listed
     _, page, _ = rules("explain", "widget-small", "--rules", str(pack), capsys=capsys)
-    assert "**The widget has <slots> slots**" in page
+    assert "**The widget has {slots} slots**" in page
     assert "For the example below: warning, “The widget has 8 slots”." in page
     log = pack / "x.log"
     log.write_text("[2026-03-04 05:06:07 TP0] widget is limited to 8 slots\n", encoding="utf-8")
@@ -189,14 +189,14 @@ def test_a_page_that_is_no_rules_is_never_removed(
     [
         ("plain", "plain"),
         ("{{ flag('--x') or '--x' }} 3", "--x 3"),
-        ("{{ slots|int|thousands }} slots", "<slots> slots"),
-        ("{{ 48 * per_request|int }}", "<per_request>"),
+        ("{{ slots|int|thousands }} slots", "{slots} slots"),
+        ("{{ 48 * per_request|int }}", "{per_request}"),
         ("time{{ 's' if count != 1 }}", "time[s]"),
         ("{{ 'on' if graph else 'off' }}", "[on / off]"),
-        ("a{% if b %} and {{ b }}{% endif %}.", "a [and <b>]."),
+        ("a{% if b %} and {{ b }}{% endif %}.", "a [and {b}]."),
         ("{% if a %}x{% elif b %}y{% else %}z{% endif %}", "[x / y / z]"),
         ("{% if a %}{% if b %}x{% endif %}{% endif %}", "[[x]]"),
-        ("{% for item in items %}{{ item }}{% endfor %}", "[<item>]"),
+        ("{% for item in items %}{{ item }}{% endfor %}", "[{item}]"),
         ("{% endif %}{% else %}text", "text"),
     ],
 )
