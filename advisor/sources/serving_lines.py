@@ -113,14 +113,22 @@ class ServingBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """One form of line. Its pattern gives a row of empty groups for lines of other forms."""
+    """One form of line. Its pattern gives a row of empty groups for lines of other forms.
+
+    A row holds the time, the ranks where the form has them, and the named fields.
+    """
 
     kind: ServingKind
     names: tuple[str, ...]
+    ranked: bool
     pattern: re.Pattern[bytes]
 
     def read(self, rows: Sequence[tuple[bytes, ...]]) -> Iterator[ServingLines]:
         """Yield the lines of each rank; every row must be of this form."""
+        if not self.ranked:
+            times, *columns = zip(*rows, strict=True)
+            yield self._lines(b"", times, columns)
+            return
         times, ranks, *columns = zip(*rows, strict=True)
         if len(set(ranks)) == 1:
             yield self._lines(ranks[0], times, columns)
@@ -243,16 +251,15 @@ def _shape(match: re.Match[bytes]) -> _Shape | None:
     if not _REQUIRED[kind] <= set(names) or len(set(names)) != len(names):
         return None
     label = match["kind"] + rb" batch"
-    prefix = rb"(?<=^\[(20[-0-9 :.,]{%d})([ A-Z_0-9]{%d})\] %s)" % (
-        _TIME_WIDTH + len(match["fraction"] or b""),
-        len(match["ranks"]),
-        label,
-    )
+    ranks = rb"([ A-Z_0-9]{%d})" % len(match["ranks"]) if match["ranks"] else rb""
+    time_width = _TIME_WIDTH + len(match["fraction"] or b"")
+    prefix = rb"(?<=^\[(20.{%d})%s\] %s)" % (time_width, ranks, label)
     separator = rb"\d+".join(re.escape(part) for part in _ITERATION.split(match["separator"]))
     expression = label + rb"(?:" + prefix + separator + fields + rb"|)"
     return _Shape(
         kind=kind,
         names=names,
+        ranked=bool(match["ranks"]),
         pattern=re.compile(expression, re.MULTILINE),
     )
 
@@ -264,26 +271,23 @@ def _fields(kind: ServingKind, text: bytes) -> tuple[tuple[str, ...], bytes]:
     over is never a number with a name that is read elsewhere.
     """
     names: list[str] = []
+    labels: list[bytes] = []
     parts: list[bytes] = []
     read = 0
     for part in text.rstrip(b", ").split(b", "):
         label, colon, value = part.rpartition(b": ")
         name = _FIELDS[kind].get(label)
         if name is None or (group := _value(value)) is None:
-            parts.append(_passed_over(label, colon, known=name is not None))
+            known = rb"(?![0-9])" if name is not None else rb""
+            labels.append(re.escape(label + colon) + known)
+            parts.append(labels[-1] + (rb"[^,\n]{0,80}" if colon else rb"[^,:\n]{0,80}"))
             continue
         names.append(name)
-        parts.append(re.escape(label) + b": " + group)
+        labels.append(re.escape(label + colon))
+        parts.append(labels[-1] + group)
         read = len(parts)
-    end = b", " + parts[read] if read < len(parts) else rb"[, ]*\r?$"
+    end = b", " + labels[read] if read < len(parts) else rb"[, ]*\r?$"
     return tuple(names), b", ".join(parts[:read]) + rb"(?=" + end + rb")"
-
-
-def _passed_over(label: bytes, colon: bytes, *, known: bool) -> bytes:
-    """Return what matches a field that is not read."""
-    if not colon:
-        return rb"[^,:\n]{0,80}"
-    return re.escape(label + colon) + (rb"(?![0-9])" if known else rb"") + rb"[^,\n]{0,80}"
 
 
 def _value(value: bytes) -> bytes | None:
