@@ -209,7 +209,8 @@ class Startup:
     """How far the start came and how long it took.
 
     `shard_s` is the mean time per checkpoint shard so far; `after_shards_s` what loading took
-    beyond the bar of the shards; `deepgemm_s` the time in DeepGEMM's warm-up, as far as logged.
+    beyond the bar of the shards; `deepgemm_s` the time in DeepGEMM's warm-up, as far as logged, and
+    `deepgemm_late_shapes` how many shapes it compiled after the server was ready.
 
     Times count from the first time stamp of the log: what the interpreter took to import before
     it is in no line. `load_gib_per_s` is that of one rank. `once_s` is what warm caches save,
@@ -237,6 +238,7 @@ class Startup:
     deepgemm_s: float | None = None
     deepgemm_begun: bool | None = None
     deepgemm_shapes: int | None = None
+    deepgemm_late_shapes: int | None = None
     process_s: float | None = None
     load_gib_per_s: float | None = None
     kv_allocation_s: float | None = None

@@ -56,6 +56,7 @@ class StartupCollector:
     _shards: tuple[int, int, float] | None = None
     _shard_evidence: Evidence | None = None
     _deepgemm: _Warmup = field(default_factory=_Warmup)
+    _late_shapes: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
 
     @property
     def ready(self) -> bool:
@@ -81,7 +82,13 @@ class StartupCollector:
         elif hit.key == "startup-timings":
             self._timings = hit
         elif hit.key in {"deepgemm-compile-shape", "deepgemm-warmup-progress"}:
+            self._take_deepgemm(hit)
+
+    def _take_deepgemm(self, hit: Hit) -> None:
+        if self._ready is None:
             self._deepgemm.take(hit)
+        elif hit.key == "deepgemm-compile-shape":
+            self._late_shapes.add(tuple(sorted(hit.values.items())))
 
     def _take_shards(self, hit: Hit) -> None:
         done, total = hit.integer("done"), hit.integer("total")
@@ -118,6 +125,7 @@ class StartupCollector:
             deepgemm_s=self._deepgemm.seconds(self.last_time),
             deepgemm_begun=self._deepgemm.begun,
             deepgemm_shapes=self._deepgemm.shapes or None,
+            deepgemm_late_shapes=len(self._late_shapes),
             process_s=self._seconds("process start"),
             kv_allocation_s=self._kv_seconds(),
             decode_capture_s=self._seconds("CUDA graph capture"),

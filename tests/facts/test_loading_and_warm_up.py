@@ -145,3 +145,16 @@ def test_lines_that_change_an_argument_are_applied(line: str, argument: str, val
     assert run.args is not None
     assert run.args[argument] == value
     assert [change.name for change in run.changed_args] == [argument]
+
+
+def test_shapes_after_ready_are_no_part_of_the_start() -> None:
+    startup = facts(
+        COMPILE.format(minute="00"),
+        "[2026-03-04 05:10:00] The server is fired up and ready to roll!",
+        COMPILE.format(minute="40"),
+        COMPILE.format(minute="41"),
+    ).startup
+
+    assert startup.deepgemm_shapes == 1
+    assert startup.deepgemm_late_shapes == 1
+    assert startup.deepgemm_s == 0.0
