@@ -7,7 +7,7 @@ One line per DP replica (and pipeline stage) that prints; the decode line comes 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -29,6 +29,7 @@ class ServingCollector:
     replicas: dict[str, Replica] = field(default_factory=dict)
     evidence: dict[str, Evidence] = field(default_factory=dict)
     retractions: int = 0
+    _shown: Mapping[str, float] = field(default_factory=dict)
     _began: datetime | None = None
     _ended: datetime | None = None
 
@@ -39,16 +40,14 @@ class ServingCollector:
             self.evidence.setdefault("serving.retractions", hit.record.evidence())
         elif hit.key in _KINDS:
             lines = _one_line(hit)
-            before = self._marks()
             self._add([lines] if lines is not None else [])
-            for path in self._news(before):
+            for path in self._news():
                 self.evidence[path] = hit.record.evidence()
 
     def take_block(self, block: ServingBlock) -> None:
         """Add the lines of a block."""
-        before = self._marks()
         self._add(block.lines)
-        for path in self._news(before):
+        for path in self._news():
             found = _find(block, self._expression(path))
             if found is not None:
                 self.evidence[path] = found
@@ -91,8 +90,12 @@ class ServingCollector:
     def _most(self, name: str) -> int:
         return max((int(getattr(item, name)) for item in self.replicas.values()), default=0)
 
-    def _news(self, before: Mapping[str, float]) -> Iterator[str]:
-        return (path for path, value in self._marks().items() if value > before[path])
+    def _news(self) -> tuple[str, ...]:
+        """Name what has grown since the last call."""
+        marks = self._marks()
+        news = tuple(path for path, value in marks.items() if value > self._shown.get(path, 0))
+        self._shown = marks
+        return news
 
     def _expression(self, path: str) -> bytes:
         """Return what finds the line that a path was read from."""

@@ -7,7 +7,7 @@ from typing import IO
 
 from advisor.sources.wrappers import Envelope, decoder, detect_envelope
 
-BLOCK_BYTES = 1 << 17
+BLOCK_BYTES = 1 << 18
 LONGEST_LINE_BYTES = 1 << 20
 _SAMPLED_LINES = 50
 
