@@ -81,9 +81,7 @@ def diagnose_command(
         redact=not no_redact,
         run_number=run_number,
     )
-    report = gated(
-        diagnose_logs(request), options, fail_on=fail_on, rules=(rule.id for rule in request.rules)
-    )
+    report = gated(diagnose_logs(request), options, fail_on=fail_on, rules=request.rules)
     reports.write(report)
     return report.exit_code
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from advisor.findings import Severity
 if TYPE_CHECKING:
     from advisor.diagnosis import Report
     from advisor.gate import Policy
+    from advisor.rules.model import Rule
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _NEVER = "never"
@@ -35,7 +36,10 @@ _OPTIONS = (
         help="Let pass what `advisor baseline` accepted; only new or worse findings count.",
     ),
     click.option(
-        "--select", multiple=True, metavar="RULE", help="Only these rules (ids or patterns)."
+        "--select",
+        multiple=True,
+        metavar="RULE",
+        help="Only these rules (ids, patterns, topic:WORD, family:WORD).",
     ),
     click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules."),
     click.option(
@@ -84,7 +88,7 @@ def gated(
     options: Mapping[str, object],
     *,
     fail_on: str | None,
-    rules: Iterable[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> Report:
     """Apply the configuration, the options and the baseline to a report.
 
@@ -94,7 +98,7 @@ def gated(
     from advisor.gate import apply, compare, parse_baseline
     from advisor.gate.compare import DEFAULT_TOLERANCE_RATIO
 
-    policy = _policy(options, fail_on, known_rules(rules))
+    policy = _policy(options, fail_on, rules)
     report = apply(report, policy, today())
     if isinstance(written := options["write_baseline"], Path):
         write_baseline(report, written, reason=f"accepted on {today()}")
@@ -135,15 +139,18 @@ def today() -> date:
     return datetime.now(tz=UTC).date()
 
 
-def _policy(options: Mapping[str, object], fail_on: str | None, known: tuple[str, ...]) -> Policy:
+def _policy(options: Mapping[str, object], fail_on: str | None, rules: Sequence[Rule]) -> Policy:
     from advisor.gate import Ignore, find_policy, read_policy
     from advisor.gate.read import check_ids
+    from advisor.rules.selection import expanded
 
+    known = known_rules(rule.id for rule in rules)
     config = options["config"]
     policy = (
         read_policy(config, known) if isinstance(config, Path) else find_policy(Path.cwd(), known)
     )
-    select, ignore = _texts(options["select"]), _texts(options["ignore"])
+    select = expanded(_texts(options["select"]), rules)
+    ignore = expanded(_texts(options["ignore"]), rules)
     check_ids(select, known, "--select")
     check_ids(ignore, known, "--ignore")
     added = tuple(Ignore(rule=rule, reason=_BY_OPTION) for rule in ignore)

@@ -14,6 +14,7 @@ from advisor.rules.model import Rule
 from advisor.rules.parse import parse_rule
 
 _SUFFIX = ".yaml"
+_FEWEST_CACHED = 20  # fewer files are parsed faster than a person notices
 
 
 def load_rules(extra: Iterable[Path] = ()) -> tuple[Rule, ...]:
@@ -72,14 +73,15 @@ def _read(root: Traversable, name: str) -> tuple[Rule, ...]:
     read = _texts(root, name)
     files = [item for item in read if isinstance(item, RuleFile)]
     problems = [item for item in read if isinstance(item, str)]
-    key = cache_key(files)
-    cached = None if problems else load(key)
+    key = cache_key(files) if len(files) >= _FEWEST_CACHED else None
+    cached = load(key) if key is not None and not problems else None
     if cached is not None:
         return cached
     rules, problems = _parsed(files, problems)
     if problems:
         raise RuleError(problems)
-    store(key, rules)
+    if key is not None:
+        store(key, rules)
     return rules
 
 

@@ -44,6 +44,7 @@ examples: [{{name: it, expect: fires, log: the cause, severity: note, summary: A
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty cache folder in use."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("advisor.rules.load._FEWEST_CACHED", 1)
     return tmp_path / "cache"
 
 
@@ -82,6 +83,14 @@ def test_the_second_reading_takes_the_rules_from_the_cache(
     monkeypatch.setattr("advisor.rules.load.parse_rule", None)
     assert read_folder(pack) == first
     assert kept(folder).stat().st_mode & 0o077 == 0
+
+
+def test_a_few_files_are_not_worth_a_cache(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    assert len(read_folder(pack)) == 1
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_changed_rule_is_read_anew(folder: Path, pack: Path) -> None:
