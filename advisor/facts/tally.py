@@ -31,15 +31,16 @@ class Distribution:
         """Take the printed values of some lines; None where the lines have no such field."""
         if not column:
             return
-        counts = Counter(column)
-        pairs = [(value, n) for text, n in counts.items() if (value := _value(text)) is not None]
-        if not pairs:
-            return
-        self.count += sum(n for _, n in pairs)
-        self.total += sum(value * n for value, n in pairs)
-        self.full += sum(n for value, n in pairs if value >= FULL_USAGE_RATIO)
-        most = max(pairs)[0]
-        self.maximum = most if self.maximum is None else max(self.maximum, most)
+        for text, lines in Counter(column).items():
+            value = _value(text)
+            if value is None:
+                continue
+            self.count += lines
+            self.total += value * lines
+            if value >= FULL_USAGE_RATIO:
+                self.full += lines
+            if self.maximum is None or value > self.maximum:
+                self.maximum = value
 
     def merge(self, other: Distribution) -> None:
         """Take what another one has seen."""

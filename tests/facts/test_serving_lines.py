@@ -199,3 +199,57 @@ def test_no_pattern_makes_serving_lines_slow(form: str) -> None:
         '[2026-03-04 05:06:07] INFO:     10.0.3.7:5 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
     )
     assert not [literal for literal in index.scanner.literals if literal in access]
+
+
+def test_each_run_of_a_log_gets_its_own_lines() -> None:
+    dump = "[2026-03-04 05:06:07] server_args=ServerArgs(model_path='/m', tp_size=1)"
+    begin = "[2026-03-04 05:06:07 TP0] Load weight begin. avail mem=78.20 GB"
+    decode = "[2026-03-04 05:06:08 TP0] " + DECODE["0.4.6"].format(
+        r=9, q=4, t=900, u="0.25", s="80.50", g=True
+    )
+    run = facts([dump, begin, *[decode] * 7, dump, begin, *[decode] * 3])
+    assert run.serving.decode_lines == 3
+    assert run.evidence["serving.max_queue"].line == 12
+
+
+def test_a_steady_decline_is_measured_only_with_enough_lines() -> None:
+    def falling(count: int) -> Serving:
+        return facts(
+            [
+                f"[2026-03-04 05:{second // 60:02}:{second % 60:02} TP0] "
+                + DECODE["0.4.6"].format(r=16, q=0, t=900, u="0.25", s=1000 - 2 * second, g=True)
+                for second in range(count)
+            ]
+        ).serving
+
+    long, short = falling(240), falling(110)
+    assert long.decline_trend == -1.0
+    assert long.decline_ratio is not None
+    assert long.decline_ratio < 0.7
+    assert long.decline_length_ratio == 1.0
+    assert (short.decline_ratio, short.decline_trend) == (None, None)
+
+
+def test_pauses_are_stalls_only_while_requests_wait() -> None:
+    def at(clock: str, queue: int) -> str:
+        return f"[2026-03-04 {clock} TP0] " + DECODE["0.4.6"].format(
+            r=16, q=queue, t=900, u="0.25", s=100, g=True
+        )
+
+    serving = facts(
+        [at("05:00:00", 3), at("05:01:30", 0), at("05:01:31", 0), at("05:03:31", 0)]
+    ).serving
+    assert (serving.stalls, serving.longest_stall_s, serving.idle_s) == (1, 90.0, 120.0)
+
+
+def test_the_spread_over_dp_replicas_needs_lines() -> None:
+    def share(count: int) -> float | None:
+        lines = [
+            f"[2026-03-04 05:06:07 DP{number % 2} TP0] "
+            + PREFILL["0.4.6"].format(n=1, w=400 if number % 2 else 1600, c=0, u="0.25", r=3, q=0)
+            for number in range(count)
+        ]
+        return facts(lines).serving.replica_token_ratio
+
+    assert share(40) == pytest.approx(0.4)
+    assert share(30) is None
