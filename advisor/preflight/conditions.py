@@ -11,6 +11,7 @@ from advisor.preflight.situation import Situation
 from advisor.rules.conditions import Combined, Condition, FactCondition, Operator
 
 _GROUPS = {"all": "all_of", "any": "any_of", "none": "none_of"}
+_NEGATIONS = {"not_equals": Operator.EQUALS, "not_one_of": Operator.ONE_OF}
 
 
 def condition(node: object) -> Condition:
@@ -31,11 +32,16 @@ def _one(key: str, value: object) -> Condition:
         return Combined(**{_GROUPS[key]: parts})
     if not isinstance(value, Mapping):
         return FactCondition(path=key, operator=Operator.EQUALS, operand=cast("Value", value))
-    comparisons = tuple(
-        FactCondition(path=key, operator=Operator(word), operand=_operand(operand))
-        for word, operand in value.items()
-    )
-    return Combined(all_of=comparisons)
+    return Combined(all_of=tuple(_compared(key, word, item) for word, item in value.items()))
+
+
+def _compared(path: str, word: str, operand: object) -> Condition:
+    """Build one comparison; `not_equals` and `not_one_of` hold for what is not set, too."""
+    positive = _NEGATIONS.get(word)
+    if positive is None:
+        return FactCondition(path=path, operator=Operator(word), operand=_operand(operand))
+    same = FactCondition(path=path, operator=positive, operand=_operand(operand))
+    return Combined(none_of=(same,))
 
 
 def _operand(value: object) -> Value:

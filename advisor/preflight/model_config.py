@@ -13,6 +13,15 @@ from pathlib import Path
 
 from advisor.configs.models import MoeModel, model_of
 from advisor.errors import InputError
+from advisor.preflight.config_fields import Finder, Json
+from advisor.preflight.model_shapes import (
+    LatentShape,
+    LinearShape,
+    VisionShape,
+    latent_shape,
+    linear_shape,
+    vision_shape,
+)
 
 _LARGEST_BYTES = 16 << 20
 _INDEX = "model.safetensors.index.json"
@@ -23,9 +32,6 @@ _LINEAR_FIELDS = (
     "mamba_num_heads",
     "linear_attn_config",
 )
-_VISION_FIELDS = ("vision_config", "visual")
-
-Json = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +41,16 @@ class ModelConfig:
     Attributes:
         moe: The routed experts; None for dense models and where `moe_problem` says why.
         experts: Routed experts; 0 for a dense model.
-        dense_layers: Layers at the start without experts (`first_k_dense_replace`).
+        gated_attention: The query projection makes a gate as well (Qwen3-Next, Qwen3.5).
+        shared_intermediate: Width of all shared experts of a layer together.
+        dense_layers: Layers without experts (`first_k_dense_replace`, `mlp_only_layers`).
+        draft_layers: Multi-token prediction layers in the checkpoint, which the target skips.
         weight_block: `quantization_config.weight_block_size`, as (n, k).
         quantisation: `quant_method` of the checkpoint; None for plain weights.
         quantisation_format: `format` of a compressed-tensors checkpoint.
         hybrid: Has linear-attention or mamba layers.
-        gated_delta: These are gated delta nets (Qwen3-Next, Qwen3.5), SGLang's "hybrid GDN".
-        delta_attention: These are Kimi delta attention (KDA).
+        linear_shape: Sizes of gated delta nets (Qwen3-Next, Qwen3.5).
+        delta_attention: The linear layers are Kimi delta attention (KDA).
         multimodal: Takes images beside text, by its class and a vision section.
         linear_layers: How many; None if not said.
         weight_bytes: Total size in the checkpoint's index, if it lies beside config.json.
@@ -58,11 +67,14 @@ class ModelConfig:
     kv_heads: int | None
     head_dim: int | None
     v_head_dim: int | None
-    latent_dim: int | None
+    latent_shape: LatentShape | None
+    index_head_dim: int | None
+    gated_attention: bool
     intermediate: int | None
     expert_intermediate: int | None
-    shared_experts: int
+    shared_intermediate: int
     dense_layers: int
+    draft_layers: int
     vocabulary: int | None
     tied_embeddings: bool
     context_length: int | None
@@ -71,13 +83,12 @@ class ModelConfig:
     weight_block: tuple[int, int] | None
     quantisation_format: str | None
     hybrid: bool
-    gated_delta: bool
+    linear_shape: LinearShape | None
     delta_attention: bool
     multimodal: bool
     linear_layers: int | None
     sliding_window: bool
-    vision_layers: int | None
-    vision_hidden: int | None
+    vision: VisionShape | None
     weight_bytes: int | None
 
     @property
@@ -88,7 +99,19 @@ class ModelConfig:
     @property
     def latent(self) -> bool:
         """Say whether attention is latent (MLA)."""
-        return self.latent_dim is not None
+        return self.latent_shape is not None
+
+    @property
+    def gated_delta(self) -> bool:
+        """Say whether the linear layers are gated delta nets, SGLang's "hybrid GDN"."""
+        return self.linear_shape is not None
+
+    @property
+    def full_layers(self) -> int | None:
+        """Return the layers with full attention."""
+        if self.layers is None or not self.hybrid:
+            return self.layers
+        return None if self.linear_layers is None else self.layers - self.linear_layers
 
 
 def read_model_config(path: Path, quantization: str | None = None) -> ModelConfig:
@@ -112,7 +135,7 @@ def parse_model_config(
     config: Json, *, origin: str, quantization: str | None = None, weight_bytes: int | None = None
 ) -> ModelConfig:
     """Return what a parsed config.json says."""
-    find = _Finder(config)
+    find = Finder(config)
     experts = find.size(*_EXPERT_FIELDS) or 0
     moe, problem = _moe(config, origin, quantization) if experts else (None, None)
     names = config.get("architectures")
@@ -120,9 +143,8 @@ def parse_model_config(
     head_dim = find.size("head_dim")
     if head_dim is None and heads and hidden:
         head_dim = hidden // heads
-    latent = find.size("kv_lora_rank")
-    vision = next((v for f in _VISION_FIELDS if isinstance(v := config.get(f), Mapping)), None)
-    seen = _Finder(vision) if vision is not None else None
+    linear_layers = _linear_layers(find)
+    vision = vision_shape(config)
     return ModelConfig(
         origin=origin,
         architecture=str(names[0]) if isinstance(names, list) and names else None,
@@ -135,11 +157,14 @@ def parse_model_config(
         kv_heads=find.size("num_key_value_heads") or heads,
         head_dim=head_dim,
         v_head_dim=find.size("v_head_dim"),
-        latent_dim=None if latent is None else latent + (find.size("qk_rope_head_dim") or 0),
+        latent_shape=latent_shape(find),
+        index_head_dim=find.size("index_head_dim"),
+        gated_attention=find.value("attn_output_gate") is True or _is_next(names),
         intermediate=find.size("intermediate_size"),
         expert_intermediate=find.size("moe_intermediate_size"),
-        shared_experts=find.size("n_shared_experts") or 0,
-        dense_layers=find.size("first_k_dense_replace") or 0,
+        shared_intermediate=_shared_width(find),
+        dense_layers=_dense_layers(find),
+        draft_layers=find.size("num_nextn_predict_layers", "mtp_num_hidden_layers") or 0,
         vocabulary=find.size("vocab_size"),
         tied_embeddings=find.value("tie_word_embeddings") is True,
         context_length=find.size("max_position_embeddings"),
@@ -148,42 +173,15 @@ def parse_model_config(
         weight_block=_block(find),
         quantisation_format=_format(find),
         hybrid=any(find.value(field) is not None for field in _LINEAR_FIELDS),
-        gated_delta=find.size("linear_num_value_heads") is not None,
+        linear_shape=linear_shape(find, linear_layers),
         delta_attention=bool(find.section("linear_attn_config").get("kda_layers")),
         multimodal=vision is not None and _takes_images(names),
-        linear_layers=_linear_layers(find),
+        linear_layers=linear_layers,
         sliding_window=find.size("sliding_window") is not None
         and find.value("use_sliding_window") is not False,
-        vision_layers=seen.size("num_hidden_layers", "depth") if seen else None,
-        vision_hidden=seen.size("hidden_size") if seen else None,
+        vision=vision,
         weight_bytes=weight_bytes,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Finder:
-    config: Json
-
-    def value(self, *fields: str) -> object:
-        """Return the first of the fields that a level has, the language model's level first."""
-        levels = (self.config.get("text_config"), self.config.get("language_config"), self.config)
-        for field in fields:
-            for level in levels:
-                if isinstance(level, Mapping) and level.get(field) is not None:
-                    return level[field]
-        return None
-
-    def size(self, *fields: str) -> int | None:
-        """Return the first field that holds a positive whole number."""
-        for field in fields:
-            value = self.value(field)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-        return None
-
-    def section(self, field: str) -> Json:
-        value = self.value(field)
-        return value if isinstance(value, Mapping) else {}
 
 
 def _object(file: Path) -> Json:
@@ -218,27 +216,47 @@ def _moe(config: Json, origin: str, quantization: str | None) -> tuple[MoeModel 
         return None, str(error)
 
 
-def _quantisation(find: _Finder) -> str | None:
+def _quantisation(find: Finder) -> str | None:
     section = find.section("quantization_config")
     method = section.get("quant_method") or section.get("quant_algo")
     return str(method).lower() if method else None
 
 
-def _format(find: _Finder) -> str | None:
+def _format(find: Finder) -> str | None:
     value = find.section("quantization_config").get("format")
     return value if isinstance(value, str) else None
+
+
+def _is_next(names: object) -> bool:
+    return isinstance(names, list) and any("Qwen3Next" in str(name) for name in names)
+
+
+def _shared_width(find: Finder) -> int:
+    """Return the width of the shared experts: of their own, else of as many routed ones."""
+    own = find.size("shared_expert_intermediate_size")
+    if own is not None:
+        return own
+    width = find.size("moe_intermediate_size") or 0
+    return width * (find.size("n_shared_experts", "num_shared_experts") or 0)
+
+
+def _dense_layers(find: Finder) -> int:
+    listed = find.value("mlp_only_layers")
+    if isinstance(listed, list):
+        return len(listed)
+    return find.size("first_k_dense_replace") or 0
 
 
 def _takes_images(names: object) -> bool:
     return isinstance(names, list) and any("ForConditionalGeneration" in str(n) for n in names)
 
 
-def _bits(find: _Finder) -> int | None:
+def _bits(find: Finder) -> int | None:
     bits = find.section("quantization_config").get("bits")
     return bits if isinstance(bits, int) and not isinstance(bits, bool) else None
 
 
-def _block(find: _Finder) -> tuple[int, int] | None:
+def _block(find: Finder) -> tuple[int, int] | None:
     block = find.section("quantization_config").get("weight_block_size")
     pair = 2
     if isinstance(block, Sequence) and not isinstance(block, str) and len(block) == pair:
@@ -247,7 +265,7 @@ def _block(find: _Finder) -> tuple[int, int] | None:
     return None
 
 
-def _linear_layers(find: _Finder) -> int | None:
+def _linear_layers(find: Finder) -> int | None:
     """Count the layers without full attention, by `layer_types` or the interval."""
     kinds = find.value("layer_types")
     if isinstance(kinds, list):

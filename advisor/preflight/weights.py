@@ -1,8 +1,4 @@
-"""How many bytes a model's weights take on one GPU: from the checkpoint's index, else from its sizes.
-
-The count from sizes covers embeddings, attention, dense and expert layers; norms, biases, vision
-towers and draft layers are what the error bars are for.
-"""
+"""How many bytes a model's weights take on one GPU: from the checkpoint's index, else counted."""
 
 from __future__ import annotations
 
@@ -10,54 +6,62 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.preflight.model_config import ModelConfig
+from advisor.preflight.parameters import Parameters, count_parameters
 
 GIB = 1 << 30
 _HALF_BYTES = 2.0
 _BYTES_PER_WEIGHT: Mapping[str, float] = {
-    "fp8": 1.01,
-    "modelopt": 0.57,
-    "modelopt_fp8": 1.01,
-    "modelopt_fp4": 0.57,
-    "nvfp4": 0.57,
-    "mxfp4": 0.54,
-    "mxfp8": 1.04,
-    "w8a8_fp8": 1.01,
-    "w8a8_int8": 1.01,
-    "w4afp8": 0.54,
-    "awq": 0.55,
-    "awq_marlin": 0.55,
-    "gptq": 0.55,
-    "gptq_marlin": 0.55,
+    "fp8": 1.0,
+    "modelopt_fp8": 1.0,
+    "w8a8_fp8": 1.0,
+    "w8a8_int8": 1.0,
+    "mxfp8": 1 + 1 / 32,
+    "nvfp4": 0.5 + 1 / 16,
+    "modelopt_fp4": 0.5 + 1 / 16,
+    "modelopt": 0.5 + 1 / 16,
+    "mxfp4": 0.5 + 1 / 32,
+    "w4afp8": 0.5 + 2 / 128,
+    "awq": 0.5 + 2.5 / 128,
+    "awq_marlin": 0.5 + 2.5 / 128,
+    "gptq": 0.5 + 2.5 / 128,
+    "gptq_marlin": 0.5 + 2.5 / 128,
 }
-"""Bytes of a quantised weight with its scales: group 128 for 4-bit integers, 16 for nvfp4, 32 for mx."""
+"""Bytes of a quantised weight with its scales, by the formats: one byte for each 16 (nvfp4) or 32
+(mx) weights, a 16-bit scale and a 4-bit zero for each 128 (4-bit integers). The single scale of a
+matrix, row or 128 x 128 block of fp8 is too small to count."""
 
-_INDEX_ERROR_RATIO = 0.03
-_COUNT_ERROR_RATIO = 0.1
-_ROUGH_ERROR_RATIO = 0.2
+_PLAIN_ATTENTION = frozenset(
+    {"mxfp4", "modelopt", "nvfp4", "modelopt_fp4", "w4afp8", "awq", "gptq"}
+)
+"""Formats whose checkpoints often keep attention in 16 bits."""
+
+_ERROR_RATIO = 0.02
+_ROUGH_ERROR_RATIO = 0.15
+_INDEX_ERROR_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightEstimate:
-    """Bytes of weights on one GPU: expected, and how far off that may be as a ratio."""
+    """Bytes of weights on one GPU: the least and the most that they may be."""
 
-    bytes_: float
-    error_ratio: float
+    low_bytes: float
+    high_bytes: float
     basis: str
 
     @property
     def low_gib(self) -> float:
         """Return the least that they may take."""
-        return self.bytes_ * (1 - self.error_ratio) / GIB
+        return self.low_bytes / GIB
 
     @property
     def gib(self) -> float:
-        """Return what they are expected to take."""
-        return self.bytes_ / GIB
+        """Return the middle of the two."""
+        return (self.low_bytes + self.high_bytes) / 2 / GIB
 
     @property
     def high_gib(self) -> float:
         """Return the most that they may take."""
-        return self.bytes_ * (1 + self.error_ratio) / GIB
+        return self.high_bytes / GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,14 @@ class Split:
     tensor: int
     attention: int
     pipeline: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Widths:
+    """Bytes of one weight: of attention projections, and of feed-forward layers."""
+
+    attention: float
+    feed_forward: float
 
 
 def estimate_weights(
@@ -80,64 +92,75 @@ def estimate_weights(
         quantization: The server's `--quantization`; it may quantise plain weights while loading.
     """
     online = quantization is not None and model.quantisation is None
-    counted = _counts(model)
-    if model.weight_bytes is not None and not online:
-        total = float(model.weight_bytes)
-        share = _attention_share(counted)
-        basis = "Weights: total_size of the checkpoint's index"
-        return _shared(total, share, split, _INDEX_ERROR_RATIO, basis)
+    counted = count_parameters(model)
     if counted is None:
         return f"{model.origin} lacks the sizes to count the weights from"
     method = quantization if online else model.quantisation
-    weight_bytes = _HALF_BYTES if method is None else _bytes_of(method, model)
-    if weight_bytes is None:
+    widths = _widths(method, model)
+    if model.weight_bytes is not None and not online:
+        return _indexed(model, counted, split, widths)
+    if widths is None:
         return f"the size of {method} weights is not known"
-    embeddings, attention, rest = counted
-    quantised = (attention if method != "mxfp4" else 0.0) + rest
-    plain = embeddings + attention + rest - quantised
-    total = plain * _HALF_BYTES + quantised * weight_bytes
-    rough = model.latent or model.hybrid or model.vision_layers is not None
-    ratio = _ROUGH_ERROR_RATIO if rough else _COUNT_ERROR_RATIO
+    least, most = widths
+    error = _ERROR_RATIO if counted.exact else _ROUGH_ERROR_RATIO
+    billions = counted.total / 1e9
     kind = method or "16-bit"
-    billions = (embeddings + attention + rest) / 1e9
-    basis = f"Weights: about {billions:.1f} billion {kind} parameters counted from config.json"
-    return _shared(total, attention / (embeddings + attention + rest), split, ratio, basis)
+    return WeightEstimate(
+        low_bytes=_on_rank(model, counted, split, least) * (1 - error),
+        high_bytes=_on_rank(model, counted, split, most) * (1 + error),
+        basis=f"Weights: about {billions:.1f} billion {kind} parameters counted from config.json",
+    )
 
 
-def _bytes_of(method: str, model: ModelConfig) -> float | None:
-    if model.quantisation_bits is not None and method in {"gptq", "awq", "auto-round"}:
-        return model.quantisation_bits / 8 * 1.1
-    return _BYTES_PER_WEIGHT.get(method)
-
-
-def _shared(
-    total: float, attention: float, split: Split, error_ratio: float, basis: str
+def _indexed(
+    model: ModelConfig, counted: Parameters, split: Split, widths: tuple[_Widths, _Widths] | None
 ) -> WeightEstimate:
-    on_rank = total * attention / split.attention + total * (1 - attention) / split.tensor
-    return WeightEstimate(bytes_=on_rank / split.pipeline, error_ratio=error_ratio, basis=basis)
+    """Share the checkpoint's size as the counted parts are shared.
+
+    The layers for multi-token prediction are in the checkpoint, but the target does not load them.
+    """
+    plain = _Widths(attention=_HALF_BYTES, feed_forward=_HALF_BYTES)
+    least, _ = widths or (plain, plain)
+    whole = Split(tensor=1, attention=1, pipeline=1)
+    share = _on_rank(model, counted, split, least) / _on_rank(model, counted, whole, least)
+    size = float(model.weight_bytes or 0)
+    layers = model.layers or 1
+    target = size * layers / (layers + model.draft_layers)
+    return WeightEstimate(
+        low_bytes=target * share * (1 - _INDEX_ERROR_RATIO),
+        high_bytes=size * share * (1 + _INDEX_ERROR_RATIO),
+        basis="Weights: total_size of the checkpoint's index",
+    )
 
 
-def _attention_share(counted: tuple[float, float, float] | None) -> float:
-    return counted[1] / sum(counted) if counted is not None else 0.1
+def _on_rank(model: ModelConfig, counted: Parameters, split: Split, widths: _Widths) -> float:
+    """Return the bytes on one rank, with the embeddings of one end of the pipeline."""
+    copies = split.attention / min(split.attention, model.kv_heads or split.attention)
+    attention = (counted.heads + counted.keys * copies) / split.attention + counted.latent
+    layers = attention * widths.attention
+    layers += counted.feed_forward / split.tensor * widths.feed_forward
+    layers += counted.routers * _HALF_BYTES
+    ends = (counted.embeddings / split.tensor + counted.vision) * _HALF_BYTES
+    return layers / split.pipeline + ends
 
 
-def _counts(model: ModelConfig) -> tuple[float, float, float] | None:
-    """Return parameters of embeddings, attention and feed-forward layers; None if a size lacks."""
-    hidden, layers, heads = model.hidden, model.layers, model.heads
-    if hidden is None or layers is None or heads is None or model.vocabulary is None:
-        return None
-    embeddings = model.vocabulary * hidden * (1 if model.tied_embeddings else 2)
-    head_dim = model.head_dim or hidden // heads
-    key_heads = model.kv_heads or heads
-    attention = hidden * head_dim * (2 * heads + 2 * key_heads)
-    if model.latent:
-        attention = hidden * head_dim * heads * 2
-    dense = 3 * hidden * model.intermediate if model.intermediate is not None else None
-    if not model.experts:
-        return None if dense is None else (embeddings, attention * layers, dense * layers)
-    width = model.moe.width if model.moe is not None else model.expert_intermediate
+def _widths(method: str | None, model: ModelConfig) -> tuple[_Widths, _Widths] | None:
+    """Return the least and the most that weights take, or None for an unknown format."""
+    if method is None:
+        plain = _Widths(attention=_HALF_BYTES, feed_forward=_HALF_BYTES)
+        return plain, plain
+    width = _width(method, model)
     if width is None:
         return None
-    routed = 3 * hidden * width * (model.experts + model.shared_experts)
-    dense_part = (dense or 0) * model.dense_layers
-    return embeddings, attention * layers, routed * (layers - model.dense_layers) + dense_part
+    least = _Widths(attention=width, feed_forward=width)
+    may_be_plain = method in _PLAIN_ATTENTION
+    most = _Widths(attention=_HALF_BYTES if may_be_plain else width, feed_forward=width)
+    return least, most
+
+
+def _width(method: str, model: ModelConfig) -> float | None:
+    if method == "compressed-tensors" and "nvfp4" in (model.quantisation_format or ""):
+        return _BYTES_PER_WEIGHT["nvfp4"]
+    if model.quantisation_bits is not None and method in {"gptq", "awq", "auto-round"}:
+        return model.quantisation_bits / 8 + 2.5 / 128
+    return _BYTES_PER_WEIGHT.get(method)

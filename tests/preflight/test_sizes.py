@@ -85,7 +85,7 @@ def test_a_name_of_several_editions_is_not_looked_up(skipped: Skipped, moe_model
 
 def test_memory_has_error_bars(judge: Judge, moe_model: Model) -> None:
     found = judge("--tp 1", gpu="H200:1", model=moe_model)["memory-estimate"]
-    assert found.values["weights"] == "51.2 to 62.5 GiB"
+    assert found.values["weights"] == "55.7 to 58.0 GiB"
     assert found.severity == "note"
     full = judge("--tp 1", gpu="RTX 5090:1", model=moe_model)["weights-do-not-fit"]
     assert full.severity == "error"
@@ -98,9 +98,14 @@ def test_a_context_longer_than_the_cache(judge: Judge, moe_model: Model) -> None
     assert found.actions[0].command.startswith("--context-length ")
 
 
-def test_hybrid_models_get_no_token_count(skipped: Skipped, moe_model: Model) -> None:
-    model = {**moe_model, "linear_num_value_heads": 32, "full_attention_interval": 4}
-    assert "linear-attention" in skipped("--tp 1", gpu="H200:1", model=model)["context-exceeds-kv"]
+def test_a_hybrid_whose_states_are_not_told_gets_no_token_count(
+    skipped: Skipped, moe_model: Model
+) -> None:
+    model = {**moe_model, "mamba_d_state": 128}
+    assert (
+        "linear-attention state"
+        in skipped("--tp 1", gpu="H200:1", model=model)["context-exceeds-kv"]
+    )
 
 
 def test_the_index_beside_the_config_gives_the_size(tmp_path: Path) -> None:
