@@ -88,7 +88,7 @@ def explain(sources: CapacitySources) -> CapacityFacts:
         token_verdict_reason=tokens.reason,
         target=target if knobs else None,
         target_reason=reason if knobs else None,
-        knobs=tuple(_knob(knob) for knob in knobs),
+        knobs=tuple(_knob(knob, _assumption(knob, sources)) for knob in knobs),
     )
 
 
@@ -212,7 +212,14 @@ def _limit(limit: Limit) -> CapacityLimit:
     )
 
 
-def _knob(knob: Knob) -> CapacityKnob:
+def _assumption(knob: Knob, sources: CapacitySources) -> str:
+    """Say what a knob's arithmetic takes for granted."""
+    if knob.flag != "--mamba-ssm-dtype" or (sources.args or {}).get("mamba_ssm_dtype"):
+        return ""
+    return "; counts on float32 states, the default unless the model's config names another type"
+
+
+def _knob(knob: Knob, assumption: str) -> CapacityKnob:
     return CapacityKnob(
         flag=knob.flag,
         value=knob.value,
@@ -220,7 +227,7 @@ def _knob(knob: Knob) -> CapacityKnob:
         formula=knob.formula,
         stops_at=knob.stops_at,
         cost_gib=None if knob.cost_bytes is None else knob.cost_bytes / _GIB,
-        cost=knob.cost,
+        cost=knob.cost + assumption,
     )
 
 
