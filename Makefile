@@ -20,6 +20,7 @@ lint: $(VENV)/.developing
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/advisor rules docs docs/rules --check
+	$(BIN)/python tools/write_report_schema.py --check
 
 format: $(VENV)/.developing
 	$(BIN)/ruff format .
