@@ -28,7 +28,8 @@ def render(report: Report, style: Style) -> str:
         "errors": "0",
         "skipped": str(skipped),
     }
-    suites = ET.Element("testsuites", {"name": "advisor", **counts})
+    totals = {name: counts[name] for name in ("tests", "failures", "errors")}
+    suites = ET.Element("testsuites", {"name": "advisor", **totals})
     suite = ET.SubElement(suites, "testsuite", {"name": _suite_name(report, style), **counts})
     suite.extend(cases)
     ET.indent(suites)

@@ -95,7 +95,7 @@ def _rule(finding: Finding) -> _Node:
         "help": {"text": _help(finding), "markdown": _help_markdown(finding)},
         "defaultConfiguration": {"level": finding.severity.value},
         "properties": {
-            "tags": [finding.category.value, finding.topic],
+            "tags": list(dict.fromkeys((finding.category.value, finding.topic))),
             "precision": _PRECISION[finding.confidence],
         },
     }
