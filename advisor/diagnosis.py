@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from advisor.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
 from advisor.facts.alarms import ALARM_LITERALS, sounds_alarming
@@ -19,7 +20,6 @@ from advisor.facts.run import RunCollector
 from advisor.facts.runs import RunSplitter
 from advisor.facts.unrecognised import UnrecognisedKind
 from advisor.findings import PlannedAction, Severity, Verdicts, plan
-from advisor.knowledge.environment import Environment
 from advisor.rules.engine import diagnose
 from advisor.rules.model import Rule
 from advisor.sources.files import LogInput
@@ -28,6 +28,9 @@ from advisor.sources.redaction import Redactor
 from advisor.sources.scan import Scanner
 from advisor.sources.serving_lines import SERVING_LITERALS, ServingBlock
 from advisor.sources.shell import Word
+
+if TYPE_CHECKING:
+    from advisor.knowledge.environment import Environment
 
 _ALARMS = frozenset(ALARM_LITERALS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +12,11 @@ from advisor.cli.launches import arguments_of
 from advisor.cli.reporting import ReportOptions, report_options
 from advisor.diagnosis import Request, diagnose_logs
 from advisor.errors import InputError
-from advisor.knowledge.environment import Environment, parse_environment
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
+
+if TYPE_CHECKING:
+    from advisor.knowledge.environment import Environment
 
 _FAIL_ON = "error"
 _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o ticket.md"
@@ -90,6 +93,8 @@ def _environment(path: Path | None) -> Environment | None:
     if path is None:
         return None
     try:
+        from advisor.knowledge.environment import parse_environment
+
         return parse_environment(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

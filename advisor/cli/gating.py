@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,6 +83,16 @@ def known_rules(rules: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(sorted({*bundled, *rules, *checks(), *GATE_RULES}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownIds:
+    """Every id that a policy may name, gathered only where a policy names one."""
+
+    rules: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(known_rules(self.rules))
+
+
 def gated(
     report: Report,
     options: Mapping[str, object],
@@ -144,7 +154,7 @@ def _policy(options: Mapping[str, object], fail_on: str | None, rules: Sequence[
     from advisor.gate.read import check_ids
     from advisor.rules.selection import expanded
 
-    known = known_rules(rule.id for rule in rules)
+    known = _KnownIds(rules=tuple(rule.id for rule in rules))
     config = options["config"]
     policy = (
         read_policy(config, known) if isinstance(config, Path) else find_policy(Path.cwd(), known)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import regex
 
@@ -17,10 +18,12 @@ from advisor.facts.literals import Value
 from advisor.facts.model import GpuFacts, MoeFacts, Parallel, Versions
 from advisor.knowledge.arguments import Evidence as Inference
 from advisor.knowledge.arguments import infer_releases
-from advisor.knowledge.environment import Environment
 from advisor.knowledge.gpus import Gpu, find_gpu, shared_memory_bytes
 from advisor.knowledge.ranges import VersionRange
 from advisor.sources.records import Evidence
+
+if TYPE_CHECKING:
+    from advisor.knowledge.environment import Environment
 
 _RANK = regex.compile(r"(?P<dimension>DP|PP|TP|EP)(?P<number>\d+)")
 _GIB_IN_MIB = 1024

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from advisor.facts.arguments import dumped_node
 from advisor.facts.hits import SERVING_KEYS, Hit
 from advisor.facts.run import RunCollector
 from advisor.facts.unrecognised import UNRECOGNISED_KEY
-from advisor.knowledge.environment import Environment
 from advisor.sources.records import Record
 from advisor.sources.serving_lines import ServingBlock
+
+if TYPE_CHECKING:
+    from advisor.knowledge.environment import Environment
 
 _DUMP = "server-args-dump"
 _EARLY_HITS = 200

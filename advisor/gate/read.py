@@ -83,6 +83,8 @@ def check_ids(patterns: Iterable[str], known: Iterable[str], option: str) -> Non
     Raises:
         ConfigError: If one fits no known id; the nearest is told.
     """
+    if not patterns:
+        return
     ids = sorted(known)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in ids):
