@@ -86,10 +86,14 @@ def detect_envelope(lines: Iterable[str]) -> Envelope:
 def decoder(envelope: Envelope) -> Callable[[Iterable[str]], Iterator[str]]:
     """Return the function that decodes lines of this envelope, keeping the number of lines."""
     return {
-        Envelope.NONE: iter,
+        Envelope.NONE: _as_they_are,
         Envelope.JSON: _decode_json,
         Envelope.CRI: _decode_cri,
     }[envelope]
+
+
+def _as_they_are(lines: Iterable[str]) -> Iterator[str]:
+    yield from lines
 
 
 def _decode_json(lines: Iterable[str]) -> Iterator[str]:
