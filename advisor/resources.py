@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import yaml
 
+from advisor import shelf
 from advisor.errors import AdvisorError
+
+_KEPT = 2
 
 
 def bundled(name: str) -> Traversable:
@@ -29,9 +33,15 @@ def bundled(name: str) -> Traversable:
 
 
 def read_data(name: str) -> object:
-    """Return the parsed YAML of `advisor/data/<name>`."""
-    text = files("advisor").joinpath("data", name).read_text(encoding="utf-8")
-    return parse_yaml(text)
+    """Return the parsed YAML of `advisor/data/<name>`, from the shelf where its text is known."""
+    content = files("advisor").joinpath("data", name).read_bytes()
+    key = hashlib.sha256(content).hexdigest()
+    kept = shelf.load(name, key)
+    if kept is not None:
+        return kept
+    parsed = parse_yaml(content.decode("utf-8"))
+    shelf.store(name, key, parsed, kept=_KEPT)
+    return parsed
 
 
 def parse_yaml(text: str) -> object:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from advisor.errors import RuleError
-from advisor.rules.cache import FOLDER_VARIABLE, OFF, RuleFile, cache_folder, cache_key, load, store
+from advisor.rules.cache import RuleFile, cache_key, load, store
 from advisor.rules.codec import decode, encode
 from advisor.rules.load import bundled_rules, read_folder
 from advisor.rules.parse import parse_rule
+from advisor.shelf import FOLDER_VARIABLE, OFF
+from advisor.shelf import folder as cache_folder
 
 TEXT = """\
 id: {id}
