@@ -18,6 +18,10 @@ _FRAME = regex.compile(r'^\s*File "(?P<path>[^"]+)", line \d+, in (?P<function>\
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _MOST_TRACEBACKS = 50
 _FATAL_HEADS = ("hit an exception", "Initialization failed", "Failed to")
+_REQUEST_FRAME = regex.compile(
+    r"^(?:uvicorn/protocols/|starlette/(?:responses|middleware)|fastapi/routing)"
+)
+_ENDED_BY_HAND = ("KeyboardInterrupt", "SystemExit", "CancelledError")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +38,23 @@ class Traceback:
 
     @property
     def fatal(self) -> bool:
-        """Whether it ends a process: printed bare, or by a scheduler that stops."""
+        """Whether it ends a process: printed bare, or by a scheduler that stops.
+
+        What an HTTP handler raises ends one request, not the server.
+        """
         head = self.record.message
-        return head.startswith("Traceback") or any(words in head for words in _FATAL_HEADS)
+        if any(words in head for words in _FATAL_HEADS):
+            return not self.by_hand
+        return head.startswith("Traceback") and not self.by_hand and not self._of_a_request
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether somebody ended the process, such as with Ctrl-C."""
+        return any(name.endswith(_ENDED_BY_HAND) for name, _ in self.exceptions[:1])
+
+    @property
+    def _of_a_request(self) -> bool:
+        return any(_REQUEST_FRAME.match(module) for module in self.modules)
 
     @property
     def concerns_sglang(self) -> bool:
@@ -73,7 +91,7 @@ class FailureCollector:
 
     def result(self, *, phase: str | None) -> Failure:
         """Return the first fatal traceback that names an exception, or the first of all."""
-        named = [item for item in self.tracebacks if item.exceptions]
+        named = [item for item in self.tracebacks if item.exceptions and not item.by_hand]
         chosen = next((item for item in named if item.fatal), named[0] if named else None)
         if chosen is None:
             return Failure(child_failed=self._child_failed, terminated=self._terminated)

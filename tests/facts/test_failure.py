@@ -44,3 +44,33 @@ def test_in_a_chain_the_innermost_exception_counts() -> None:
 
 def test_an_exception_without_frames_was_raised_nowhere_known() -> None:
     assert read_traceback(_record("ValueError: no")).raised_in is None
+
+
+def test_what_a_request_raises_does_not_end_the_server() -> None:
+    traceback = read_traceback(
+        _record(
+            '  File "/opt/venv/lib/python3.12/site-packages/uvicorn/protocols/http/h11_impl.py", line 7, in run',
+            _FRAME.format("managers/tokenizer_manager"),
+            "ValueError: Request is disconnected from the client side (type 1).",
+        )
+    )
+    assert not traceback.fatal
+
+
+def test_a_server_that_was_ended_by_hand_did_not_fail() -> None:
+    traceback = read_traceback(
+        _record(_FRAME.format("entrypoints/http_server"), "KeyboardInterrupt")
+    )
+    assert traceback.by_hand
+    assert not traceback.fatal
+
+
+def test_a_start_that_fails_below_the_http_server_is_fatal() -> None:
+    traceback = read_traceback(
+        _record(
+            '  File "/opt/venv/lib/python3.12/site-packages/starlette/routing.py", line 7, in lifespan',
+            _FRAME.format("entrypoints/http_server"),
+            "RuntimeError: no",
+        )
+    )
+    assert traceback.fatal
