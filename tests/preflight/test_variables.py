@@ -71,7 +71,17 @@ def test_a_release_reads_what_it_names(
     assert all(finding.evidence[0].line == 1 for finding in found)
 
 
-@pytest.mark.parametrize(("text", "name"), [(MANIFEST, "pod.yaml"), (COMPOSE, "compose.yaml")])
+DOCKERFILE = """FROM lmsysorg/sglang:v0.5.23
+RUN true
+ENV SGLANG_CUTLASS_MOE=1 PORT=30000
+CMD ["python3", "-m", "sglang.launch_server", "--model-path", "M"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(MANIFEST, "pod.yaml"), (COMPOSE, "compose.yaml"), (DOCKERFILE, "Dockerfile")],
+)
 def test_manifests_set_them_too(text: str, name: str) -> None:
     (finding,) = judged(text, name, None)
     assert (finding.rule, finding.severity) == ("variable-unread", "warning")

@@ -29,6 +29,7 @@ class Instruction:
 def of_dockerfile(text: str, source: str) -> tuple[ServerCommand, ...]:
     """Return the servers that an image starts: ENTRYPOINT with CMD, else what RUN starts."""
     variables: dict[str, str] = {}
+    lines: dict[str, int] = {}
     image: Word | None = None
     entry: Instruction | None = None
     command: Instruction | None = None
@@ -39,6 +40,7 @@ def of_dockerfile(text: str, source: str) -> tuple[ServerCommand, ...]:
                 image, entry, command = _image(item, source, variables), None, None
             case "ENV" | "ARG":
                 variables.update(_variables(item.text))
+                lines |= dict.fromkeys(_variables(item.text), item.line)
             case "ENTRYPOINT":
                 entry, command = item, None
             case "CMD":
@@ -49,7 +51,8 @@ def of_dockerfile(text: str, source: str) -> tuple[ServerCommand, ...]:
                 pass
     started = list(_started(entry, command, source, variables))
     own = tuple(
-        (name, Word(text=value, source=source, line=1)) for name, value in variables.items()
+        (name, Word(text=value, source=source, line=lines[name]))
+        for name, value in variables.items()
     )
     return tuple(
         replace(one, image=image, variables=(*own, *one.variables), name=source)
