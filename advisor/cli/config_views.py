@@ -310,9 +310,15 @@ def nearest_text(wanted: Wanted, found: Sequence[Candidate], root: str, target: 
         path = "mended.json"
     lines.append(
         f"next: advisor configs install '{path}' --as '{wanted.name.file_name}' "
-        f"--triton {wanted.triton} --sglang DIR --into DIR"
+        f"--triton {wanted.triton} --sglang {_package_folder(root)} --into DIR"
     )
     return "\n".join(lines)
+
+
+def _package_folder(root: str) -> str:
+    """Return the `sglang/` folder that a configs folder lies in, as a word of a command."""
+    before, found, _ = root.rpartition("/sglang/srt/")
+    return shlex.quote(f"{before}/sglang") if found else "DIR"
 
 
 def nearest_json(wanted: Wanted, found: Sequence[Candidate], root: str) -> str:

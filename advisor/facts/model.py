@@ -144,6 +144,7 @@ class MoeFacts:
     """The MoE side of the run: look-ups in log order, and the outcome for the first shape.
 
     `up_outcomes` are those of all shapes: a draft model may look up another one than the target.
+    `sglang_folder` is where the server's SGLang lies, by the paths of its look-ups.
     """
 
     lookups: tuple[MoeLookup, ...] = ()
@@ -157,6 +158,7 @@ class MoeFacts:
     runner: str | None = None
     config_folder: str | None = None
     overlay: bool | None = None
+    sglang_folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,7 @@ class MoeCollector:
             runner=self._runner,
             config_folder=None if first is None else first.folder,
             overlay=None if first is None else _is_overlay(first.folder),
+            sglang_folder=None if first is None else _sglang_folder(first.folder),
         )
 
     def _finished(self, key: _Key, lookup: MoeLookup) -> MoeLookup:
@@ -168,3 +169,13 @@ def _file_name(hit: Hit, suffix: str) -> str:
 
 def _is_overlay(folder: str) -> bool:
     return not any(part in f"{folder}/" for part in _PACKAGED_FOLDERS)
+
+
+def _sglang_folder(folder: str) -> str | None:
+    """Return the server's `sglang/` folder; None for a path that does not lead through it.
+
+    >>> _sglang_folder("/opt/venv/site-packages/sglang/srt/layers/moe/fused_moe_triton")
+    '/opt/venv/site-packages/sglang'
+    """
+    before, found, _ = folder.rpartition("/sglang/srt/")
+    return f"{before}/sglang" if found else None
