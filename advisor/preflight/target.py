@@ -18,6 +18,7 @@ from advisor.preflight.situation import Target
 _COUNTED = regex.compile(r"(?P<name>.+?)(?::(?P<count>\d{1,5}))?")
 _TAG = regex.compile(r"sglang\S*:v?(?P<version>\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)")
 _BYTES_PER_MIB = 1 << 20
+_SAME_MODEL_RATIO = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,16 @@ def _triton(version: str | None, given: Given) -> str | None:
     return probed or (default_triton(version) if version else None)
 
 
+def _listed_or(listed: int | None, probed: int | None) -> int | None:
+    """Prefer the listed memory, unless the probe saw another model of the GPU.
+
+    SGLang computes with what nvidia-smi prints, as listed; torch sees a little less.
+    """
+    if listed is None or probed is None:
+        return probed or listed
+    return listed if abs(listed - probed) < _SAME_MODEL_RATIO * listed else probed
+
+
 def _cuda_major(given: Given) -> int | None:
     torch = given.environment.torch if given.environment is not None else None
     major = (torch.cuda_version or "").partition(".")[0] if torch is not None else ""
@@ -138,7 +149,7 @@ def _probed(given: Given) -> Gpu | None:
             known,
             device_name=name.replace(" ", "_") or known.device_name,
             sm=sm or known.sm,
-            memory_mib=memory or known.memory_mib,
+            memory_mib=_listed_or(known.memory_mib, memory),
             shared_memory_bytes=shared or known.shared_memory_bytes,
         )
     if sm is None:

@@ -60,7 +60,7 @@ def test_preflight_takes_gpu_count_and_triton_from_it(capsys: pytest.CaptureFixt
     report = json.loads(capsys.readouterr().out)
     assert code == 1
     assert [item["rule"] for item in report["findings"]] == ["gpus-too-few"]
-    assert report["facts"]["gpu"] == {"name": "H200 SXM", "sm": 90, "memory_gib": 139.8, "count": 1}
+    assert report["facts"]["gpu"] == {"name": "H200 SXM", "sm": 90, "memory_gib": 140.4, "count": 1}
     assert report["facts"]["triton_version"] == "3.6.0"
 
 
