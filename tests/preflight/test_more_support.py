@@ -22,7 +22,7 @@ VISION: Model = {
     "architectures": ["Qwen2_5_VLForConditionalGeneration"],
     "vision_config": {"depth": 32, "hidden_size": 1280},
 }
-PIXTRAL_35: Model = {**VISION, "architectures": ["Qwen3_5ForConditionalGeneration"]}
+VISION_35: Model = {**VISION, "architectures": ["Qwen3_5ForConditionalGeneration"]}
 NVFP4: Model = {
     **DENSE,
     "quantization_config": {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"},
@@ -111,7 +111,7 @@ def test_a_row(  # noqa: PLR0917, PLR0913  (one column each)
         ("--cpu-offload-gb 0", None, ""),
         ("", LATENT, "0.5.16"),
         ("", VISION, "0.5.10 0.5.12 0.5.14 0.5.16 0.5.18 0.5.20 0.5.23"),
-        ("", PIXTRAL_35, "0.5.10 0.5.12 0.5.14"),
+        ("", VISION_35, "0.5.10 0.5.12 0.5.14"),
         ("", HYBRID, "0.5.10 0.5.12 0.5.14"),
         ("", DENSE, ""),
     ],
