@@ -222,7 +222,8 @@ def tune_command(
         cache=cache,
         compilers=compilers,
         rehearse=rehearse,
-        away=precompile or (ray is not None and any(not gpu.isdecimal() for gpu in gpus)),
+        away=precompile
+        or ((dry_run or ray is not None) and any(not gpu.isdecimal() for gpu in gpus)),
     )
     session = session_of(request)
     if precompile:

@@ -141,8 +141,8 @@ def _gpus(request: TuneRequest) -> tuple[tuple[int, ...], str, str]:
     there = local_gpus()
     if not there:
         raise ConfigError(
-            "no NVIDIA GPU here (nvidia-smi finds none): tune on the server's machine, or compile "
-            "ahead here with --precompile --gpu NAME"
+            "no NVIDIA GPU here (nvidia-smi finds none): tune on the server's machine; here "
+            "--gpu NAME shows the plan with --dry-run or compiles ahead with --precompile"
         )
     chosen = _chosen(request, there)
     names = sorted({gpu.name for gpu in chosen})
