@@ -26,8 +26,10 @@ def startup(time: str) -> list[str]:
         f"[{time}] Load weight end. elapsed=21.40 s, type=Qwen3MoeForCausalLM, avail mem=82.22 GB, mem usage=56.89 GB.",
         f"[{time}] KV Cache is allocated. #tokens: 750511, K size: 34.36 GB, V size: 34.36 GB",
         f"[{time}] Memory pool end. avail mem=12.77 GB",
-        f"[{time}] max_total_num_tokens=750511, chunked_prefill_size=8192, max_prefill_tokens=16384, "
-        "max_running_requests=4096, context_len=40960, available_gpu_mem=10.81 GB",
+        (
+            f"[{time}] max_total_num_tokens=750511, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+            "max_running_requests=4096, context_len=40960, available_gpu_mem=10.81 GB"
+        ),
         f"[{time}] The server is fired up and ready to roll!",
     ]
 
@@ -54,7 +56,7 @@ def serving(seed: int) -> Iterator[str]:
             )
         yield (
             f"[{time}] Decode batch, #running-req: {running}, #token: {draw.randrange(1, 750_511)}, "
-            f"token usage: {usage:.2f}, cuda graph: {draw.random() < 0.9}, "
+            f"token usage: {usage:.2f}, cuda graph: {draw.randrange(10) > 0}, "
             f"gen throughput (token/s): {draw.random() * 3000:.2f}, #queue-req: {queue}"
         )
 
