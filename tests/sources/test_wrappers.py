@@ -23,7 +23,8 @@ LINES = [
 
 def read(text: str) -> list[Found]:
     log = LogInput(name="x.log", text=text)
-    return list(LogReader(log, Scanner(["Load weight"]), Redactor()))
+    reader = LogReader(log, Scanner(["Load weight"]), Redactor())
+    return [item for item in reader if isinstance(item, Found)]
 
 
 def docker(line: str) -> str:

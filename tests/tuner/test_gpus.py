@@ -67,7 +67,7 @@ def test_gpus_of_two_kinds_are_refused(smi: Path) -> None:
 
 def test_a_machine_without_gpu_says_what_to_do(smi: Path) -> None:
     smi.write_text("#!/bin/sh\nexit 9\n")
-    with pytest.raises(ConfigError, match="--precompile --gpu NAME"):
+    with pytest.raises(ConfigError, match="--gpu NAME shows the plan with --dry-run"):
         session_of(request())
 
 
