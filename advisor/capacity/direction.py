@@ -92,7 +92,7 @@ def memory_direction(failure: MemoryFailure) -> Direction:
 def least_static_ratio(failure: MemoryFailure) -> float | None:
     """Return the least fraction that leaves KV for one context: 1 - (free - KV) / before."""
     before, after = failure.before_weights_gib, failure.after_weights_gib
-    if before is None or after is None:
+    if not before or after is None:
         return None
     context = (failure.context_length or 0) * (failure.kv_cell_bytes or 0) / GIB
     return math.ceil((1 - (after - context) / before) * 1000) / 1000
@@ -101,7 +101,7 @@ def least_static_ratio(failure: MemoryFailure) -> float | None:
 def most_static_ratio(failure: MemoryFailure) -> float | None:
     """Return the largest fraction that keeps the reserve free: 1 - reserve / before."""
     before, reserve = failure.before_weights_gib, failure.reserve_gib
-    if before is None or reserve is None:
+    if not before or reserve is None:
         return None
     return math.floor((1 - reserve / before) * 1000) / 1000
 

@@ -29,6 +29,7 @@ from advisor.facts.model import (
     Parallel,
     Serving,
 )
+from advisor.facts.plausible import plausible
 from advisor.facts.rank_memory import RankMemory
 from advisor.knowledge.ranges import VersionRange
 
@@ -58,7 +59,7 @@ def explain(sources: CapacitySources) -> CapacityFacts:
     facts = sources.capacity
     if facts.max_running_requests is None and facts.max_total_num_tokens is None:
         return facts
-    inputs = capacity_inputs(sources)
+    inputs = plausible(capacity_inputs(sources))
     report, tokens = limits(inputs), token_limits(inputs)
     binding, chosen = report.binding, report.chosen
     by_state = binding is not None and binding.name is LimitName.STATE_SLOTS
@@ -148,7 +149,7 @@ def kv_cell(ranks: tuple[RankMemory, ...], page_size: int) -> int | None:
     if not pools or len({pool.tokens for pool in pools}) > 1 or not pools[0].tokens:
         return None
     tokens, gib = pools[0].tokens + page_size, ranks[0].pool_gib(draft=False)
-    if gib is None:
+    if gib is None or tokens <= 0:
         return None
     error = 0.01 * _GIB / tokens
     exact = gib * _GIB / tokens
