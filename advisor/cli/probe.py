@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from advisor.cli.output import write_atomically
 from advisor.errors import ConfigError
 
 _EPILOG = """\b
@@ -67,7 +68,7 @@ def probe_command(
     the interpreter on this machine that holds SGLang. Over ssh, docker and kubectl it does the
     same there; a script travels over stdin and nothing is installed or written.
     """
-    from advisor.probe.output import rendered, write_atomically
+    from advisor.probe.output import rendered
     from advisor.probe.session import Wish, probe
     from advisor.probe.transports import transport_to
 

@@ -50,7 +50,8 @@ def test_venv_folder_is_probed_and_triton_elsewhere_is_named(
     assert environment.python is not None
     assert environment.python.executable == str(bare / "bin" / "python")
     note = notes_of(environment)
-    assert note.startswith(f"Triton is missing in {bare}/bin/python, but is in {gpu}/bin/python")
+    assert note.startswith(f"Triton is missing in {bare}/bin/python, but is in ")
+    assert f"{gpu}/bin/python (3.6.0)" in note
     note = notes_of(environment_of("--python", str(gpu)))
     assert note.startswith(f"Triton 3.6.0 is in {gpu}/bin/python, but is missing in ")
 
