@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/advisor diagnose $(LOG)
 
 test: $(VENV)/.developing
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff format --check .

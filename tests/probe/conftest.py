@@ -70,3 +70,11 @@ def running_server(
     yield start
     for process in started:
         process.communicate("")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one process: some start servers that others would find running."""
+    here = Path(__file__).resolve().parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("server processes"))
