@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from advisor.errors import RuleError
 from advisor.facts.model import RunFacts, Signal
 from advisor.facts.sheet import FactSheet, FactValue
 from advisor.findings import Action, Finding, Severity, Skipped, Verdicts, order
 from advisor.knowledge.flags import flag_name
+from advisor.knowledge.ranges import VersionRange
 from advisor.knowledge.releases import known_versions
 from advisor.rules.conditions import Answer
 from advisor.rules.model import ActionText, Rule, SignalPattern, Wording
@@ -163,13 +165,26 @@ def _wording(rule: Rule, subject: RunSubject) -> Wording:
 
 
 def _action(action: ActionText, context: Mapping[str, object]) -> Action:
-    """Fill an action; its command spells each flag in one way, so that it can be pasted."""
-    pasted = {**context, "flag": context["pasted_flag"]}
+    """Fill an action; its command spells each flag in one way, so that it can be pasted.
+
+    Where the release is not known well enough to choose, the risk names the other spellings.
+    """
+    spellings = cast("_Spellings", context["spellings"])
+    others: dict[str, None] = {}
+
+    def pasted(name: str) -> str:
+        written, full = spellings.newest(name), spellings.all(name)
+        if full != written:
+            others.setdefault(full)
+        return written
+
+    command = render(action.command, {**context, "flag": pasted})
+    remark = f"Spelled by release: {'; '.join(others)}." if others else ""
     return Action(
         title=render(action.title, context),
-        command=render(action.command, pasted),
+        command=command,
         expect=render(action.expect, context),
-        risk=render(action.risk, context),
+        risk=" ".join(text for text in (render(action.risk, context), remark) if text),
         verify=render(action.verify, context),
         cost=action.cost,
     )
@@ -200,10 +215,9 @@ def _context(rule: Rule, sheet: FactSheet) -> dict[str, object]:
     }
     context["args"] = _Defaulting(run.args or {})
     context["requested_args"] = _Defaulting(run.requested_args or {})
-    releases = run.versions.sglang
-    newest = str((releases and releases.last) or known_versions()[-1])
-    context["flag"] = lambda name: flag_name(name, releases) or name
-    context["pasted_flag"] = lambda name: flag_name(name, newest) or name
+    spellings = _Spellings(releases=run.versions.sglang)
+    context["flag"] = spellings.all
+    context["spellings"] = spellings
     context.update(_captures(rule, sheet))
     context["signals"] = {signal.name: _signals(rule, signal, sheet) for signal in rule.signals}
     context["count"] = sum(
@@ -212,6 +226,22 @@ def _context(rule: Rule, sheet: FactSheet) -> dict[str, object]:
     for name, template in rule.values.items():
         context[name] = render(template, context)
     return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spellings:
+    """How the releases that fit a run spell a flag."""
+
+    releases: VersionRange | None
+
+    def all(self, name: str) -> str:
+        """Return the spelling, or every spelling with its releases where there are several."""
+        return flag_name(name, self.releases) or name
+
+    def newest(self, name: str) -> str:
+        """Return the spelling of the newest release that fits."""
+        last = self.releases.last if self.releases is not None else None
+        return flag_name(name, str(last or known_versions()[-1])) or name
 
 
 class _Defaulting(dict[str, object]):
