@@ -35,10 +35,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m compileall -q advisor
 	touch $@
 
 $(VENV)/.developing: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dev -e '.[verify]'
+	$(BIN)/python -m compileall -q advisor
 	touch $(VENV)/.installed $@
 
 clean:
