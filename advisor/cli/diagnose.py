@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
-from advisor.cli.launches import arguments_of
+from advisor.cli.launches import arguments_of, environment_of
 from advisor.cli.reporting import ReportOptions, report_options
 from advisor.diagnosis import Request, diagnose_logs
-from advisor.errors import InputError
 from advisor.rules.load import load_rules
 from advisor.sources.files import expand
-
-if TYPE_CHECKING:
-    from advisor.knowledge.environment import Environment
 
 _FAIL_ON = "error"
 _EPILOG = "Example: kubectl logs llm-0 | advisor diagnose - --format markdown -o ticket.md"
@@ -78,7 +73,7 @@ def diagnose_command(
     request = Request(
         logs=expand(logs),
         rules=load_rules(rule_folders),
-        environment=_environment(env_file),
+        environment=environment_of(env_file),
         launch=None if launch is None else arguments_of(launch, server),
         fail_on=threshold(fail_on, _FAIL_ON),
         redact=not no_redact,
@@ -87,14 +82,3 @@ def diagnose_command(
     report = gated(diagnose_logs(request), options, fail_on=fail_on, rules=request.rules)
     reports.write(report)
     return report.exit_code
-
-
-def _environment(path: Path | None) -> Environment | None:
-    if path is None:
-        return None
-    try:
-        from advisor.knowledge.environment import parse_environment
-
-        return parse_environment(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None

@@ -11,6 +11,7 @@ import click
 from advisor.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from advisor.knowledge.environment import Environment
     from advisor.preflight.inputs.command import ServerCommand
     from advisor.sources.shell import Word
 
@@ -116,3 +117,19 @@ def _with_config_file(command: ServerCommand, folder: Path) -> ServerCommand:
     if unread is not None:
         click.echo(f"advisor: --config: {unread}; its options are not judged", err=True)
     return merged
+
+
+def environment_of(path: Path | None) -> Environment | None:
+    """Return what `advisor probe` wrote to a file; None without one.
+
+    Raises:
+        InputError: If it cannot be read or is no environment.
+    """
+    if path is None:
+        return None
+    from advisor.knowledge.environment import parse_environment
+
+    try:
+        return parse_environment(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None

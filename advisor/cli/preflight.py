@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.gating import fail_on_option, gate_options, gated, threshold
-from advisor.cli.launches import commands
+from advisor.cli.launches import commands, environment_of
 from advisor.cli.reporting import ReportOptions, report_options
-from advisor.errors import EXIT_CLEAN, InputError
+from advisor.errors import EXIT_CLEAN
 
 if TYPE_CHECKING:
     from advisor.diagnosis import Report
-    from advisor.knowledge.environment import Environment
     from advisor.preflight.model_config import ModelConfig
 
 _FAIL_ON = "warning"
@@ -80,7 +79,7 @@ def preflight_command(
         sglang=sglang,
         triton=triton,
         gpu=gpu,
-        environment=_environment(env_file),
+        environment=environment_of(env_file),
         model=_model(model_config),
     )
     judged = [(command, target_of(command, given)) for command in servers]
@@ -105,17 +104,6 @@ def _category(report: Report, server: str | None) -> str | None:
         served = (report.run.requested_args or {}).get("served_model_name") or report.run.model
         return f"advisor/{served or 'launch'}"
     return None
-
-
-def _environment(path: Path | None) -> Environment | None:
-    from advisor.knowledge.environment import parse_environment
-
-    if path is None:
-        return None
-    try:
-        return parse_environment(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
 
 
 def _model(path: Path | None) -> ModelConfig | None:

@@ -51,17 +51,26 @@ def read_model(path: Path, *, quantization: str | None = None) -> MoeModel:
             the config file of; the missing field is named.
     """
     file = path / "config.json" if path.is_dir() else path
+    return model_of(read_object(file), origin=str(file), quantization=quantization)
+
+
+def read_object(file: Path, *, largest_bytes: int = _LARGEST_FILE_BYTES) -> Json:
+    """Return the JSON object of one of a model's files.
+
+    Raises:
+        InputError: If there is no such file, or it is too large or no JSON object.
+    """
     try:
-        if file.stat().st_size > _LARGEST_FILE_BYTES:
+        if file.stat().st_size > largest_bytes:
             raise InputError(f"{file} is too large for a model's config.json")
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from error
+        raise InputError(f"{file}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is not valid JSON: {error}") from error
+        raise InputError(f"{file} is not valid JSON: {error}") from None
     if not isinstance(document, dict):
         raise InputError(f"{file} is not a model's config.json: no JSON object")
-    return model_of(document, origin=str(file), quantization=quantization)
+    return document
 
 
 def model_of(config: Json, *, origin: str, quantization: str | None = None) -> MoeModel:

@@ -1,11 +1,10 @@
-"""A pattern met in the log, and what every collector of facts has in common."""
+"""A pattern met in the log, and what the collectors of facts do with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from advisor.sources.records import Evidence, Record
 
@@ -36,13 +35,6 @@ class Hit:
         if value is None:
             return None
         return tuple(int(part) for part in value.strip("[]").split(",") if part.strip().isdigit())
-
-
-class Collector(Protocol):
-    """Takes the hits of the lines it knows, in log order, and gives one group of facts."""
-
-    def take(self, hit: Hit) -> None:
-        """Note one hit; hits of other lines are passed over."""
 
 
 @dataclass(slots=True)

@@ -6,12 +6,11 @@ language model's own fields wins over the top level, as in SGLang's `get_hf_text
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.configs.models import MoeModel, model_of
+from advisor.configs.models import MoeModel, model_of, read_object
 from advisor.errors import InputError
 from advisor.preflight.config_fields import Finder, Json
 from advisor.preflight.model_shapes import (
@@ -125,7 +124,7 @@ def read_model_config(path: Path, quantization: str | None = None) -> ModelConfi
         InputError: If it cannot be read or is no JSON object.
     """
     file = path / "config.json" if path.is_dir() else path
-    document = _object(file)
+    document = read_object(file, largest_bytes=_LARGEST_BYTES)
     return parse_model_config(
         document, origin=str(file), quantization=quantization, weight_bytes=_index_bytes(file)
     )
@@ -184,24 +183,10 @@ def parse_model_config(
     )
 
 
-def _object(file: Path) -> Json:
-    try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            raise InputError(f"{file} is too large for a model's config.json")
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is not valid JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise InputError(f"{file} is not a model's config.json: no JSON object")
-    return document
-
-
 def _index_bytes(file: Path) -> int | None:
     """Return the total size of the weights from the index beside config.json."""
     try:
-        index = _object(file.parent / _INDEX)
+        index = read_object(file.parent / _INDEX, largest_bytes=_LARGEST_BYTES)
     except InputError:
         return None
     metadata = index.get("metadata")
