@@ -288,6 +288,7 @@ def _chosen_run(read: ReadLogs, asked: int | None) -> int:
 
 
 def _nothing_known(statistics: Sequence[LogStatistics]) -> str:
-    lines = f"{sum(item.lines for item in statistics):,}".replace(",", " ")
+    count = sum(item.lines for item in statistics)
+    lines = f"{count:,} line{'' if count == 1 else 's'}".replace(",", " ")
     names = ", ".join(item.name for item in statistics)
-    return f"no SGLang line in {lines} lines of {names}: is this the server's log?"
+    return f"no SGLang line in {lines} of {names}: is this the server's log?"
