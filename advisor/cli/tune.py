@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from advisor.errors import EXIT_INTERRUPTED, ConfigError
+from advisor.cli.launches import environment_of
+from advisor.errors import ConfigError
 
 if TYPE_CHECKING:
-    from advisor.tuner.output import Tuned
-    from advisor.tuner.pool import Pool
     from advisor.tuner.request import TuneRequest
-    from advisor.tuner.session import Session
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
-_LINE_EVERY_S = 30.0
 _LONGEST_NUMBER = 9
-_LIKELY_TILES = 64
 
 
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -58,12 +50,25 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--from",
     "log",
-    type=_FILE,
     metavar="LOG",
-    help="Tune the first shape that this server log reports without a file of its own.",
+    help="Tune what this server log reports as missing: a file, a folder, a glob, or - for stdin;"
+    " read as by diagnose.",
 )
 @click.option(
-    "--model", type=click.Path(path_type=Path), metavar="PATH", help="Model folder or config.json."
+    "--env",
+    "env_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What `advisor probe` wrote on the server's machine.",
+)
+@click.option(
+    "--model",
+    "models",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="Model folder or config.json. With --from repeatable; default: the models that the log"
+    " names, if they are here or in the Hugging Face cache.",
 )
 @click.option(
     "--tp", "--tp-size", "tp", type=click.IntRange(min=1), default=1, help="The server's --tp-size."
@@ -109,7 +114,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="How many tiles to measure.",
 )
 @click.option(
-    "--budget", callback=_duration, metavar="10m", help="Stop then, with the best so far."
+    "--budget",
+    callback=_duration,
+    metavar="10m",
+    help="Stop then, with the best so far. Several shapes share it.",
 )
 @click.option(
     "--sglang", type=_FOLDER, metavar="DIR", help="The server's sglang/ folder, if not beside us."
@@ -156,8 +164,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 def tune_command(
     *,
-    log: Path | None,
-    model: Path | None,
+    log: str | None,
+    env_file: Path | None,
+    models: tuple[Path, ...],
     tp: int,
     ep: int,
     shape: tuple[int, ...] | None,
@@ -189,6 +198,10 @@ def tune_command(
     same command continues after any end. An entry that is not faster than what the server uses
     now, beyond noise, is not changed, and the report says so.
 
+    --from tunes every missing shape, of target and draft model, in a folder each where there are
+    several. One that cannot be tuned is told and passed over. Exit codes: 0 all others were tuned,
+    2 none could be or one failed, 130 after Ctrl-C, which ends all.
+
     \b
     Examples:
       advisor tune --from server.log --budget 10m
@@ -198,16 +211,17 @@ def tune_command(
     """
     if simulate is not None:
         return _simulate(simulate)
-    from advisor.tuner.request import TuneRequest, session_of
+    from advisor.cli.tune_runs import plan_all, precompile_all, tune_all
+    from advisor.tuner.request import TuneRequest
 
     request = TuneRequest(
-        log=log,
-        model=model,
+        models=models,
         tensor_parallel=tp,
         expert_parallel=ep,
         shape=shape,
         dtype=dtype,
         block_shape=block_shape,
+        environment=environment_of(env_file),
         batch_sizes=batch_sizes,
         gpus=gpus,
         effort=effort,
@@ -224,13 +238,25 @@ def tune_command(
         rehearse=rehearse,
         away=precompile
         or ((dry_run or ray is not None) and any(not gpu.isdecimal() for gpu in gpus)),
+        dry_run=dry_run,
     )
-    session = session_of(request)
+    requests = (request,) if log is None else _from_log(request, log)
     if precompile:
-        return _precompile(session)
+        return precompile_all(requests)
     if dry_run:
-        return _plan(session, out)
-    return _tune(session, request, ray=ray, force=force)
+        return plan_all(requests)
+    return tune_all(requests, ray=ray, force=force)
+
+
+def _from_log(request: TuneRequest, log: str) -> tuple[TuneRequest, ...]:
+    """Return a request for each shape that a log lacks."""
+    from advisor.cli.tune_log import server_runs
+    from advisor.tuner.fromlog import missing_in_runs
+    from advisor.tuner.request import requests_for
+
+    if request.shape is not None:
+        raise ConfigError("--from LOG tells the shapes: leave --shape out, or --from")
+    return requests_for(request, missing_in_runs(server_runs(log), log))
 
 
 def _simulate(path: Path) -> int:
@@ -238,142 +264,3 @@ def _simulate(path: Path) -> int:
 
     click.echo(compare_strategies(path), nl=False)
     return 0
-
-
-def _plan(session: Session, out: Path) -> int:
-    from advisor.tuner.request import busy_gpus
-    from advisor.tuner.session import plan_text
-
-    click.echo(plan_text(session, out))
-    for line in busy_gpus(session):
-        click.echo(f"{line}: stop that first, choose another with --gpu, or --force")
-    return 0
-
-
-def _precompile(session: Session) -> int:
-    from advisor.tuner.bench import GpuSetup
-    from advisor.tuner.precompile import likely_trials, precompile
-
-    setup = GpuSetup(kernels=session.kernels, routing=session.routing)
-    trials = likely_trials(session.plan(), _LIKELY_TILES)
-    with _display() as show:
-        total, failed = precompile(
-            setup, trials, session.compilers, lambda done, wanted: show(done, wanted, "kernels")
-        )
-    click.echo(f"{total - failed} kernels in {session.cache}; {failed} do not fit {session.device}")
-    click.echo("carry that folder to the GPU machine and tune there with --cache FOLDER")
-    return 0
-
-
-def _tune(session: Session, request: TuneRequest, *, ray: str | None, force: bool) -> int:
-    from advisor.tuner.request import busy_gpus
-
-    busy = busy_gpus(session)
-    if busy and not force:
-        raise ConfigError(
-            f"{busy[0]}: measuring there would disturb both; stop it, choose another GPU with "
-            "--gpu N, or insist with --force"
-        )
-    for line in busy:
-        click.echo(f"advisor: {line}; figures will be noisy", err=True)
-    pool = _pool(session, request, ray)
-    try:
-        with _display() as show:
-            tuned = session.execute(
-                pool,
-                lambda progress: show(
-                    progress.done, progress.total, f"batch sizes, {progress.measured} measurements"
-                ),
-            )
-    finally:
-        pool.close()
-    _write(request.out, tuned)
-    _say(request.out, tuned)
-    return EXIT_INTERRUPTED if tuned.result.stopped == "interrupt" else 0
-
-
-def _pool(session: Session, request: TuneRequest, ray: str | None) -> Pool:
-    from advisor.tuner.bench import GpuSetup
-    from advisor.tuner.pool import LocalPool
-    from advisor.tuner.precompile import relocate
-    from advisor.tuner.rehearsal import Rehearsal
-    from advisor.tuner.worker import Setup
-
-    setup: Setup = GpuSetup(kernels=session.kernels, routing=session.routing)
-    if request.rehearse:
-        setup = Rehearsal(problem=session.problem)
-    else:
-        relocate(session.cache)
-    if ray is not None:
-        from advisor.tuner.ray_pool import RayPool
-
-        cluster = RayPool(setup, ray, gpus_needed=not request.rehearse)
-        if cluster.device != session.device:
-            raise ConfigError(
-                f"the cluster's GPUs are {cluster.device!r}, not {session.device!r}: name them with "
-                "--gpu NAME"
-            )
-        return cluster
-    return LocalPool(setup, session.gpus, session.compilers)
-
-
-def _write(out: Path, tuned: Tuned) -> None:
-    from advisor.cli.output import write_atomically
-    from advisor.tuner.output import documents
-
-    for relative, text in documents(tuned).items():
-        path = out / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
-
-
-def _say(out: Path, tuned: Tuned) -> None:
-    from advisor.tuner.output import config_paths
-    from advisor.tuner.report import conclusions
-
-    result = tuned.result
-    click.echo(f"{result.measured} measurements, {result.replayed} from the journal")
-    for line in conclusions(result, tuned.conditions):
-        click.echo(f"- {line}")
-    paths = [str(out / path) for path in config_paths(tuned).values()]
-    for path in paths:
-        click.echo(path)
-    click.echo(f"{out / 'tune-report.md'} (.html, .svg, .json)")
-    quoted = " ".join(f"'{path}'" for path in paths)
-    click.echo(
-        f"install and prove: advisor configs install {quoted} --into moe-configs "
-        f"--triton {tuned.triton} --hidden-size {tuned.problem.hidden} "
-        f"--top-k {tuned.problem.top_k} --sglang DIR"
-    )
-
-
-@contextlib.contextmanager
-def _display() -> Iterator[Callable[[int, int, str], None]]:
-    """Show progress on stderr: a bar on a terminal, a line every half minute elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def show(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        yield show
-
-
-def _lines() -> Callable[[int, int, str], None]:
-    start_s = time.monotonic()
-    last_s = [start_s]
-
-    def show(done: int, total: int, what: str) -> None:
-        now_s = time.monotonic()
-        if now_s - last_s[0] >= _LINE_EVERY_S:
-            last_s[0] = now_s
-            click.echo(f"advisor: {now_s - start_s:.0f} s: {done} of {total} {what}", err=True)
-
-    return show

@@ -1,19 +1,21 @@
-"""What a server's log says is missing, as a problem to tune."""
+"""What the starts of a server, as its log tells them, lack; and the problem behind each shape."""
 
 from __future__ import annotations
 
-import re
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.configs.loglines import Seen, seen_in_log
-from advisor.configs.lookup import Source
-from advisor.configs.models import MoeModel, read_model
-from advisor.configs.names import MoeConfigName, device_in_file_name
+from advisor.configs.models import MoeModel, model_of, read_object
+from advisor.configs.names import MoeConfigName
 from advisor.configs.problem import MoeProblem, problem_of_name
 from advisor.errors import ConfigError, InputError
+from advisor.tuner.hub import cached_config, hub_cache, is_hub_name
+from advisor.tuner.server import ServedModel, ServerRun
 
-_MODEL_PATH = re.compile(r"model_path='([^'\x00-\x1f]{1,1024})'")
+_CONFIG = "config.json"
+_QUANTISED = "quantization_config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,108 +24,182 @@ class Missing:
 
     Attributes:
         name: Of the up file.
-        triton: The version that the server runs; None if the log does not tell.
-        others: Further shapes that lack a file.
+        run: The last start that lacked it.
     """
 
     name: MoeConfigName
-    triton: str | None
-    others: tuple[MoeConfigName, ...] = ()
+    run: ServerRun
+
+    @property
+    def slug(self) -> str:
+        """Return a short name for folders: `E256_N256_fp8_w8a8_128x128`."""
+        name = self.name
+        block = f"_{name.block_shape[0]}x{name.block_shape[1]}" if name.block_shape else ""
+        channel = "_per_channel" if name.per_channel else ""
+        return (
+            f"E{name.experts}_N{name.width}{f'_{name.dtype}' if name.dtype else ''}{block}{channel}"
+        )
 
 
-def missing_in_log(log: Path) -> Missing:
-    """Return the first shape whose up or down file the server lacked.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """A missing shape with the sizes that stand in no file name.
+
+    Attributes:
+        config: The config.json that told them.
+        expert_parallel: Ranks that share the experts.
+    """
+
+    problem: MoeProblem
+    config: Path
+    expert_parallel: int
+
+
+def missing_in_runs(runs: Sequence[ServerRun], origin: str) -> tuple[Missing, ...]:
+    """Return the shapes whose up or down file lacks, in order; the last start that asked counts.
+
+    Args:
+        runs: The starts in a log, the earliest first.
+        origin: The log's name, for messages.
 
     Raises:
-        InputError: If the log cannot be read or reports no look-up.
-        ConfigError: If every look-up found the file of the running Triton version.
+        InputError: If no start looked a file up.
+        ConfigError: If every file of the running Triton version was found.
     """
-    lacking: dict[MoeConfigName, Seen] = {}
-    for seen in seen_in_log(log):
-        if seen.source is not Source.EXACT:
-            lacking.setdefault(seen.name.for_down(down=False), seen)
+    last: dict[MoeConfigName, tuple[bool, ServerRun]] = {}
+    for run in runs:
+        last.update(_found_by_name(run))
+    if not last:
+        reason = next((run.silence for run in reversed(runs) if run.silence), None)
+        raise InputError(
+            f"{origin} has no line about a MoE kernel config: "
+            f"{reason or 'no MoE model, or another MoE runner'}"
+        )
+    lacking = {name.for_down(down=False): run for name, (found, run) in last.items() if not found}
     if not lacking:
         raise ConfigError(
-            f"{log}: every MoE config file was found for the running Triton version; nothing is "
+            f"{origin}: every MoE config file was found for the running Triton version; nothing is "
             "missing. To tune anyway, use --model or --shape"
         )
-    first, *others = lacking
-    return Missing(name=first, triton=lacking[first].triton, others=tuple(others))
+    return tuple(Missing(name=name, run=run) for name, run in lacking.items())
 
 
-def check_place(missing: Missing, device: str, triton: str) -> None:
-    """Refuse to tune where the files would not be read.
-
-    Raises:
-        ConfigError: If this GPU or this Triton is not that of the log.
-    """
-    if missing.name.device != device_in_file_name(device):
-        raise ConfigError(
-            f"the log is from {missing.name.device}, here is {device_in_file_name(device)}: files "
-            "made here are never read there; tune on the server's GPU"
-        )
-    if missing.triton is not None and missing.triton != triton:
-        raise ConfigError(
-            f"the server runs Triton {missing.triton}, here is {triton}: files made here would be "
-            "a fallback at best; run advisor with the server's Python"
-        )
+def _found_by_name(run: ServerRun) -> Mapping[MoeConfigName, tuple[bool, ServerRun]]:
+    """Return whether all ranks of a start found a file, by its name."""
+    found: dict[MoeConfigName, bool] = {}
+    for search in run.searches:
+        found[search.name] = found.get(search.name, True) and search.found
+    return {name: (there, run) for name, there in found.items()}
 
 
-def problem_of_log(log: Path, missing: Missing, model: Path | None) -> MoeProblem:
-    """Return the problem behind a missing file; sizes that no name tells come from the model.
+def sized(missing: Missing, models: Sequence[Path], caches: Sequence[Path] = ()) -> Sized:
+    """Return the problem behind a missing file, with the sizes of the model that it is a split of.
+
+    Of several such models the one that the server's parallelism splits so, else the first.
+
+    Args:
+        missing: The shape.
+        models: Folders or config.json files that the user names; those of the log come after them.
+        caches: Hugging Face caches besides this user's own.
 
     Raises:
-        InputError: If the model's config.json cannot be read.
-        ConfigError: If there is no model at hand, or it does not fit the log.
+        ConfigError: If no model at hand fits; the text says where was looked.
     """
-    found = read_model(model or _model_of_log(log))
-    return problem_of_missing(missing.name, found)
-
-
-def _model_of_log(log: Path) -> Path:
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        named = next((match[1] for line in lines if (match := _MODEL_PATH.search(line))), None)
-    if named is not None and (Path(named) / "config.json").is_file():
-        return Path(named)
-    where = f" ({named} is not here)" if named else ""
+    reasons: list[str] = []
+    fitting: list[tuple[bool, Sized]] = []
+    for config in _configs(missing.run.models, models, caches, reasons):
+        try:
+            model = _experts_of(config)
+        except InputError as error:
+            reasons.append(str(error))
+            continue
+        split = _split(missing, model)
+        if split is None:
+            at = f", on {ranks} ranks" if (ranks := missing.run.ranks) else ""
+            reasons.append(f"{config} has {model.experts} experts of width {model.width}{at}")
+        else:
+            fitting.append((split.is_of(missing.run), _sized(missing, model, split, config)))
+    if fitting:
+        return next((one for likely, one in fitting if likely), fitting[0][1])
+    name = missing.name
+    looked = "; ".join(dict.fromkeys(reasons)) or "the log names no model"
     raise ConfigError(
-        f"hidden size and top-k stand in no log{where}: add --model PATH of its config.json"
+        f"which model gives E={name.experts}, N={name.width}? hidden size and top-k stand in no "
+        f"log, and {looked}: add --model PATH of its config.json"
     )
 
 
-def problem_of_missing(name: MoeConfigName, model: MoeModel) -> MoeProblem:
-    """Join what the file name tells with the model's hidden size and top-k.
+def _configs(
+    served: Sequence[ServedModel], named: Sequence[Path], caches: Sequence[Path], reasons: list[str]
+) -> Iterator[Path]:
+    """Yield the config.json files to try; what is not at hand becomes a reason."""
+    yield from (path / _CONFIG if path.is_dir() else path for path in named)
+    places = tuple(dict.fromkeys((hub_cache(os.environ), *caches)))
+    for model in served:
+        folder = Path(model.name)
+        here = folder / _CONFIG if folder.is_dir() else folder
+        if here.name == _CONFIG and here.is_file():
+            yield here
+            continue
+        cached = [cached_config(model.name, model.revision, place) for place in places]
+        hits = [config for config in cached if config is not None]
+        yield from hits
+        if not hits:
+            where = " and not in " + ", ".join(map(str, places)) if is_hub_name(model.name) else ""
+            reasons.append(f"{model.name} is no model folder here{where}")
 
-    A rank holds all routed experts, or an equal share of them; fused shared experts come on top and
-    are chosen by every token.
 
-    Raises:
-        ConfigError: If no split of the model gives the name's sizes.
+def _experts_of(config: Path) -> MoeModel:
+    """Read a model without its quantisation: the file's name tells how its weights are."""
+    document = {key: value for key, value in read_object(config).items() if key != _QUANTISED}
+    text = document.get("text_config")
+    if isinstance(text, dict):
+        document["text_config"] = {key: text[key] for key in text if key != _QUANTISED}
+    return model_of(document, origin=str(config))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """How a model gives the sizes of a file's name: fused shared experts, and ranks each way."""
+
+    fused: int
+    expert: int
+    tensor: int
+
+    def may_be_of(self, run: ServerRun) -> bool:
+        """Say whether the server has ranks for it; it may hold several copies of the experts."""
+        return run.ranks is None or run.ranks % (self.expert * self.tensor) == 0
+
+    def is_of(self, run: ServerRun) -> bool:
+        """Say whether the server's arguments ask for just this."""
+        return (self.expert, self.expert * self.tensor) == (run.expert_parallel, run.ranks)
+
+
+def _split(missing: Missing, model: MoeModel) -> _Split | None:
+    """Return how the model is split into the name's sizes; None if it cannot be.
+
+    A rank holds all routed experts, or an equal share of them; fused shared experts come on top.
     """
-    fused = _fused_experts(name, model)
-    if fused is None or model.width % name.width:
-        raise ConfigError(
-            f"the log's E={name.experts}, N={name.width} is no split of this model "
-            f"({model.experts} experts of width {model.width}): is it another model?"
-        )
-    problem = problem_of_name(name, hidden=model.hidden, top_k=model.top_k + fused)
-    return replace(problem, activation=model.quantisation.activation, gated=model.gated)
-
-
-def _fused_experts(name: MoeConfigName, model: MoeModel) -> int | None:
-    for fused in {0, model.fusable_shared}:
-        routed = name.experts - fused
-        if routed > 0 and model.experts % routed == 0:
-            return fused
+    width = problem_of_name(missing.name).width
+    groups = [(model.experts, model.width), *([model.second] if model.second else [])]
+    for experts, whole_width in groups:
+        held = experts + missing.run.redundant_experts
+        for fused in dict.fromkeys((0, model.fusable_shared)):
+            routed = missing.name.experts - fused
+            if routed <= 0 or held % routed or whole_width % width:
+                continue
+            split = _Split(fused=fused, expert=held // routed, tensor=whole_width // width)
+            if split.may_be_of(missing.run):
+                return split
     return None
 
 
-def readable_log(log: Path) -> Path:
-    """Return the log if it is a file.
-
-    Raises:
-        InputError: If it is not.
-    """
-    if not log.is_file():
-        raise InputError(f"{log} is no readable file; name one log of the server")
-    return log
+def _sized(missing: Missing, model: MoeModel, split: _Split, config: Path) -> Sized:
+    """Join what the file's name tells with the model; every token chooses the fused experts."""
+    top_k = model.top_k + split.fused
+    problem = replace(
+        problem_of_name(missing.name, hidden=model.hidden, top_k=top_k),
+        activation=missing.run.activation or model.quantisation.activation,
+        gated=model.gated,
+    )
+    return Sized(problem=problem, config=config, expert_parallel=split.expert)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.configs.entries import ConfigTable
 from advisor.configs.files import read_config
-from advisor.configs.loaders import Loader, loader_of_version
-from advisor.configs.lookup import Lookup, Outcome, Request, Source, lookup
+from advisor.configs.loaders import loader_of_version
+from advisor.configs.lookup import Request
 from advisor.configs.models import read_model
 from advisor.configs.names import ExpertDtype
 from advisor.configs.pool import triton_version
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
 from advisor.configs.shapes import Parallelism, moe_shape
 from advisor.configs.source import KernelSource, bundled_source, server_source
-from advisor.configs.trees import DiskFiles, SglangTree, open_tree, read_releases
-from advisor.errors import ConfigError, InputError, MissingExtraError
+from advisor.configs.trees import SglangTree, read_releases
+from advisor.errors import ConfigError, MissingExtraError
+from advisor.knowledge.environment import Environment
 from advisor.knowledge.gpus import find_gpu
-from advisor.tuner.fromlog import check_place, missing_in_log, problem_of_log, readable_log
+from advisor.tuner.fromlog import Missing, sized
 from advisor.tuner.gpus import LocalGpu, local_gpus
+from advisor.tuner.holders import holder
 from advisor.tuner.pool import compilers_for
 from advisor.tuner.problem import (
     SGLANG_BATCH_SIZES,
@@ -31,7 +31,9 @@ from advisor.tuner.problem import (
 )
 from advisor.tuner.rehearsal import DEVICE as REHEARSAL_DEVICE
 from advisor.tuner.routing import Routing, RoutingKind, read_routing
+from advisor.tuner.server import Server, check_place, server_of
 from advisor.tuner.session import Session
+from advisor.tuner.today import find_today, find_tree, today_of_file
 
 _SHAPE_PARTS = 4
 _REHEARSED_GPU = "H200"
@@ -42,22 +44,26 @@ class TuneRequest:
     """What a user asks for; None where the default is meant.
 
     Attributes:
-        log: A server's log that tells which file is missing.
+        missing: A shape that a server's log reports without a file.
+        models: Folders or config.json files; several only with a log.
         shape: E, N, K, top-k, in place of a model.
+        environment: What a probe of the server's machine found.
         gpus: Numbers or, for a machine without GPU, one name.
         today: A config file that the server uses now.
         routing: `uniform`, `zipf` or the path of recorded loads.
         rehearse: Use a made-up GPU.
         away: No GPU is used here: compiling ahead, or a Ray cluster.
+        dry_run: Only the plan is wanted; it may be for another machine.
     """
 
-    log: Path | None = None
-    model: Path | None = None
+    missing: Missing | None = None
+    models: tuple[Path, ...] = ()
     tensor_parallel: int = 1
     expert_parallel: int = 1
     shape: tuple[int, ...] | None = None
     dtype: str | None = None
     block_shape: tuple[int, ...] | None = None
+    environment: Environment | None = None
     batch_sizes: tuple[int, ...] | None = None
     gpus: tuple[str, ...] = ()
     effort: str = "normal"
@@ -73,6 +79,25 @@ class TuneRequest:
     compilers: int | None = None
     rehearse: bool = False
     away: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A session, and what is worth knowing about how it came to be, one line each."""
+
+    session: Session
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where is tuned: `gpus` is empty elsewhere, `device` is torch's name of them all."""
+
+    gpus: tuple[int, ...]
+    device: str
+    driver: str = ""
+    note: str = ""
 
 
 def session_of(request: TuneRequest) -> Session:
@@ -81,21 +106,33 @@ def session_of(request: TuneRequest) -> Session:
     Raises:
         AdvisorError: If something is missing, contradictory or unknown; the text says what to do.
     """
-    triton = _triton(request)
-    gpus, device, driver = _gpus(request)
-    target = target_of_gpu(_REHEARSED_GPU if request.rehearse else device)
-    problem = check_problem(_problem(request, device, target, triton))
-    tree = _tree(request)
-    version = request.sglang_version or (tree.version if tree else None)
-    loader = loader_of_version(version or read_releases()[-1])
-    name = config_name(problem, device, Gemm.UP)
-    out = request.out
+    return prepare(request).session
+
+
+def prepare(request: TuneRequest) -> Prepared:
+    """Decide everything that a run needs, and say what is worth knowing about it.
+
+    Raises:
+        AdvisorError: If something is missing, contradictory or unknown; the text says what to do.
+    """
+    server = _server(request)
+    place = _place(request, server)
+    triton = _triton(request, server, place)
+    if not request.rehearse:
+        check_place(server, place.device, triton)
+    target = target_of_gpu(_REHEARSED_GPU if request.rehearse else place.device)
+    problem, origin = _problem(request, server, place.device, target)
+    tree, doubt = find_tree(request.sglang, request.sglang_version, server)
+    version = request.sglang_version or (tree.version if tree else server.exact_release)
+    loader = loader_of_version(version or server.release or read_releases()[-1])
+    name = config_name(check_problem(problem), place.device, Gemm.UP)
+    wanted = Request(name=name, triton=triton)
     session = Session(
         problem=problem,
         target=target,
-        device=device,
-        gpus=gpus,
-        compilers=request.compilers or compilers_for(len(gpus)),
+        device=place.device,
+        gpus=place.gpus,
+        compilers=request.compilers or compilers_for(len(place.gpus)),
         batch_sizes=check_batch_sizes(request.batch_sizes or SGLANG_BATCH_SIZES),
         effort=request.effort,
         loader=loader,
@@ -103,13 +140,64 @@ def session_of(request: TuneRequest) -> Session:
         routing=_routing(request.routing),
         triton=triton,
         cache=(request.cache or _default_cache()).resolve(),
-        journal=request.journal or out / f"{Path(name.file_name).stem}.journal",
-        today=_today(request, tree, loader, Request(name=name, triton=triton)),
+        journal=request.journal or request.out / f"{Path(name.file_name).stem}.journal",
+        today=today_of_file(request.today)
+        if request.today
+        else find_today(wanted, tree, loader, server),
         budget_s=request.budget_s,
-        driver=driver,
+        driver=place.driver,
         sglang=version or "",
     )
-    return _within_budget(session)
+    held = _holders_elsewhere(server) if not place.gpus else ""
+    notes = (_about(server), origin, place.note, _triton_note(triton), doubt, held)
+    return Prepared(session=_within_budget(session), notes=tuple(note for note in notes if note))
+
+
+def requests_for(request: TuneRequest, missing: tuple[Missing, ...]) -> tuple[TuneRequest, ...]:
+    """Return a request for each missing shape: several get a folder each.
+
+    Raises:
+        ConfigError: If one journal is named for several shapes.
+    """
+    if len(missing) == 1:
+        return (replace(request, missing=missing[0]),)
+    if request.journal is not None:
+        raise ConfigError(
+            f"--journal holds one shape, the log lacks {len(missing)}: leave it out, each gets one"
+        )
+    today = read_config(request.today).name.for_down(down=False) if request.today else None
+    return tuple(
+        replace(
+            request,
+            missing=one,
+            out=request.out / one.slug,
+            today=request.today if one.name == today else None,
+        )
+        for one in missing
+    )
+
+
+def with_budget(session: Session, request: TuneRequest, budget_s: float | None) -> Session:
+    """Return a session with another budget, and the effort that this allows."""
+    return _within_budget(replace(session, effort=request.effort, budget_s=budget_s))
+
+
+def _server(request: TuneRequest) -> Server:
+    missing = request.missing
+    if missing is None:
+        return server_of(None, None, request.environment)
+    return server_of(missing.run, missing.name.device, request.environment)
+
+
+def _about(server: Server) -> str:
+    text = server.describe()
+    return f"server: {text}" if text else ""
+
+
+def _holders_elsewhere(server: Server) -> str:
+    if not server.holders:
+        return ""
+    return f"when probed, a GPU was held by {'; '.join(server.holders)}: stop that before tuning"
 
 
 def _within_budget(session: Session) -> Session:
@@ -119,26 +207,36 @@ def _within_budget(session: Session) -> Session:
     return replace(session, effort="quick")
 
 
-def _triton(request: TuneRequest) -> str:
-    version = triton_version()
-    if version is not None:
-        return version
+def _triton(request: TuneRequest, server: Server, place: _Place) -> str:
+    """Return the Triton of a run here; of a plan for elsewhere the server's, if that is known."""
+    here = triton_version()
+    if request.dry_run and not place.gpus and server.triton is not None:
+        return server.triton
+    if here is not None:
+        return here
     if request.rehearse:
         return "0.0.0"
     raise MissingExtraError("advisor tune", "tune")
 
 
-def _gpus(request: TuneRequest) -> tuple[tuple[int, ...], str, str]:
-    """Return the numbers of the GPUs, their common name and driver."""
+def _triton_note(wanted: str) -> str:
+    here = triton_version()
+    if here is None or here == wanted:
+        return ""
+    return f"Triton {here} is installed here: tune with the server's Python, which has {wanted}"
+
+
+def _place(request: TuneRequest, server: Server) -> _Place:
+    """Return the GPUs, by number, with their common name and driver."""
     if request.rehearse:
-        return (
-            tuple(int(gpu) for gpu in request.gpus if gpu.isdigit()) or (0,),
-            REHEARSAL_DEVICE,
-            "",
-        )
+        numbers = tuple(int(gpu) for gpu in request.gpus if gpu.isdigit())
+        return _Place(gpus=numbers or (0,), device=REHEARSAL_DEVICE)
     if request.away:
-        return (), _named_device(request), ""
+        return _Place(gpus=(), device=_named_device(request.gpus))
     there = local_gpus()
+    if not there and request.dry_run and server.devices and not request.gpus:
+        device = _torch_name(server.devices[0])
+        return _Place(gpus=(), device=device, note=f"no GPU here: the plan is for {device}")
     if not there:
         raise ConfigError(
             "no NVIDIA GPU here (nvidia-smi finds none): tune on the server's machine; here "
@@ -150,7 +248,8 @@ def _gpus(request: TuneRequest) -> tuple[tuple[int, ...], str, str]:
         raise ConfigError(
             f"the GPUs differ ({', '.join(names)}): tune each kind by itself with --gpu N"
         )
-    return tuple(gpu.index for gpu in chosen), names[0], chosen[0].driver
+    numbers = tuple(gpu.index for gpu in chosen)
+    return _Place(gpus=numbers, device=names[0], driver=chosen[0].driver)
 
 
 def _chosen(request: TuneRequest, there: tuple[LocalGpu, ...]) -> tuple[LocalGpu, ...]:
@@ -163,38 +262,53 @@ def _chosen(request: TuneRequest, there: tuple[LocalGpu, ...]) -> tuple[LocalGpu
     return tuple(by_index[wanted] for wanted in dict.fromkeys(request.gpus))
 
 
-def _named_device(request: TuneRequest) -> str:
+def _named_device(gpus: tuple[str, ...]) -> str:
     """Return torch's name of the one GPU that is named."""
-    if len(request.gpus) != 1 or request.gpus[0].isdigit():
+    if len(gpus) != 1 or gpus[0].isdigit():
         raise ConfigError("name the GPU to compile for, like --gpu H200")
-    target_of_gpu(request.gpus[0])
-    gpu = find_gpu(request.gpus[0])
-    return (gpu.torch_name if gpu else None) or request.gpus[0]
+    target_of_gpu(gpus[0])
+    return _torch_name(gpus[0])
+
+
+def _torch_name(text: str) -> str:
+    """Return torch's name of a GPU, which file names write with underscores."""
+    gpu = find_gpu(text)
+    return (gpu.torch_name if gpu else None) or text.replace("_", " ")
 
 
 def busy_gpus(session: Session) -> tuple[str, ...]:
     """Return one line for each GPU of a session that somebody else uses; none if all are free."""
     return tuple(
         f"GPU {gpu.index} ({gpu.name}) is in use: {gpu.used_mib} of {gpu.total_mib} MiB"
-        + (f", by {'; '.join(gpu.processes)}" if gpu.processes else "")
+        + (f", by {', '.join(holders)}" if (holders := _holders(gpu)) else "")
         for gpu in local_gpus()
         if gpu.index in session.gpus and gpu.busy and session.device != REHEARSAL_DEVICE
     )
 
 
-def _problem(request: TuneRequest, device: str, target: Target, triton: str) -> MoeProblem:
-    if request.log is not None and request.shape is None:
-        missing = missing_in_log(readable_log(request.log))
-        if not request.rehearse:
-            check_place(missing, device, triton)
-        return problem_of_log(request.log, missing, request.model)
-    if request.log is not None or (request.model is None) == (request.shape is None):
+def _holders(gpu: LocalGpu) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(holder, gpu.processes)))
+
+
+def _problem(
+    request: TuneRequest, server: Server, device: str, target: Target
+) -> tuple[MoeProblem, str]:
+    """Return the problem, and where its sizes are from if that was found out."""
+    named = request.shape is not None, bool(request.models)
+    if all(named) or (named[0] if request.missing else not any(named)):
         raise ConfigError("say what to tune: --from LOG, --model PATH, or --shape E,N,K,TOPK")
-    if request.model is not None:
-        model = read_model(request.model)
-        split = Parallelism(tensor=request.tensor_parallel, expert=request.expert_parallel)
-        return moe_shape(model, split, device=device, sm=target.sm).problem
-    return _explicit_problem(request)
+    if request.missing is None and len(request.models) > 1:
+        raise ConfigError("--model once: several models are for --from LOG, which tells the shapes")
+    if request.missing is not None:
+        found = sized(request.missing, request.models, server.caches)
+        ranks = found.expert_parallel
+        split = f", experts on {ranks} ranks" if ranks > 1 else ""
+        return found.problem, f"sizes: {found.config}{split}"
+    if request.shape is not None:
+        return _explicit_problem(request), ""
+    model = read_model(request.models[0])
+    parallelism = Parallelism(tensor=request.tensor_parallel, expert=request.expert_parallel)
+    return moe_shape(model, parallelism, device=device, sm=target.sm).problem, ""
 
 
 def _explicit_problem(request: TuneRequest) -> MoeProblem:
@@ -218,20 +332,6 @@ def _explicit_problem(request: TuneRequest) -> MoeProblem:
     )
 
 
-def _tree(request: TuneRequest) -> SglangTree | None:
-    """Return the server's SGLang: the named one, else the one installed beside us."""
-    if request.sglang is not None:
-        return open_tree(request.sglang, version=request.sglang_version)
-    found = importlib.util.find_spec("sglang")
-    places = list(found.submodule_search_locations or ()) if found else []
-    if not places:
-        return None
-    try:
-        return open_tree(Path(places[0]), version=request.sglang_version)
-    except InputError:
-        return None
-
-
 def _source(request: TuneRequest, tree: SglangTree | None) -> KernelSource:
     if request.kernel == "server" and tree is None:
         raise ConfigError("--kernel server needs the server's SGLang: add --sglang DIR")
@@ -249,31 +349,3 @@ def _routing(text: str) -> Routing:
 def _default_cache() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "sglang-advisor" / "triton"
-
-
-def _today(
-    request: TuneRequest, tree: SglangTree | None, loader: Loader, wanted: Request
-) -> Lookup | None:
-    """Return what the server finds: the named file, its overlay, or its bundled files."""
-    if request.today is not None:
-        return _from_file(request.today)
-    if tree is None:
-        return None
-    overlay = os.environ.get("SGLANG_MOE_CONFIG_DIR")
-    files = DiskFiles(folder=Path(overlay)) if overlay else tree.files
-    found = lookup(wanted, files, loader)
-    if found.up.source is Source.CRASH:
-        raise ConfigError(f"the server's own look-up stops: {found.up.reason}; mend that first")
-    return found
-
-
-def _from_file(path: Path) -> Lookup:
-    file = read_config(path)
-    up, down = (file.sibling, file.table) if file.name.down else (file.table, file.sibling)
-    return Lookup(up=_outcome(up, path), down=_outcome(down, path), lines=())
-
-
-def _outcome(table: ConfigTable | None, path: Path) -> Outcome:
-    if table is None:
-        return Outcome(source=Source.DEFAULT, wanted=None)
-    return Outcome(source=Source.EXACT, wanted=None, path=str(path), table=table)

@@ -98,17 +98,6 @@ def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
     assert "Traceback" not in result.output
 
 
-def test_a_log_of_another_gpu_is_refused() -> None:
-    from advisor.tuner.fromlog import check_place, missing_in_log
-
-    missing = missing_in_log(LOGS / "qwen3moe-default.log")
-    check_place(missing, "NVIDIA H200", "3.6.0")
-    with pytest.raises(AdvisorError, match="never read there"):
-        check_place(missing, "NVIDIA B200", "3.6.0")
-    with pytest.raises(AdvisorError, match="server's Python"):
-        check_place(missing, "NVIDIA H200", "3.5.1")
-
-
 @pytest.mark.slow
 def test_a_rehearsal_writes_every_file_and_continues_its_journal(tmp_path: Path) -> None:
     arguments = [*SHAPE, "--rehearse", "--effort", "quick", "--batch-sizes", "1,64"]

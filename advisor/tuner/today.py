@@ -1,0 +1,97 @@
+"""What the server has today: its SGLang if that is on this machine, and the files that it finds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from advisor.configs.entries import ConfigTable
+from advisor.configs.files import read_config
+from advisor.configs.loaders import Loader
+from advisor.configs.lookup import Lookup, Outcome, Request, Source, lookup
+from advisor.configs.trees import ConfigFiles, DiskFiles, SglangTree, open_tree
+from advisor.errors import ConfigError, InputError
+from advisor.tuner.server import OVERLAY_VARIABLE, Server
+
+
+def find_tree(
+    named: Path | None, version: str | None, server: Server
+) -> tuple[SglangTree | None, str | None]:
+    """Return the server's SGLang and what is doubtful about it.
+
+    The named one; else the one of the server's log or probe, or that installed beside us, where
+    nothing speaks against its release.
+
+    Raises:
+        InputError: If the named folder holds none.
+    """
+    if named is not None:
+        tree = open_tree(named, version=version)
+        return tree, None if server.may_run(tree.version) else _other_release(tree, server)
+    doubt = None
+    for place in _places(server):
+        try:
+            tree = open_tree(place, version=version)
+        except InputError:
+            continue
+        if server.may_run(tree.version):
+            return tree, None
+        doubt = f"{_other_release(tree, server)}; not used unless named with --sglang"
+    return None, doubt
+
+
+def _places(server: Server) -> Iterator[Path]:
+    yield from server.packages
+    found = importlib.util.find_spec("sglang")
+    yield from map(Path, list(found.submodule_search_locations or ())[:1] if found else ())
+
+
+def _other_release(tree: SglangTree, server: Server) -> str:
+    runs = server.releases.describe() if server.releases else "another"
+    return f"{tree.package} is SGLang {tree.version}, the server's is {runs}"
+
+
+def find_today(
+    wanted: Request, tree: SglangTree | None, loader: Loader, server: Server
+) -> Lookup | None:
+    """Return what the server finds, in its overlay or its bundled files; None if not known.
+
+    Raises:
+        ConfigError: If the look-up itself stops the server.
+    """
+    files = _files(tree, server)
+    if files is None:
+        return None
+    found = lookup(wanted, files, loader)
+    if found.up.source is Source.CRASH:
+        raise ConfigError(f"the server's own look-up stops: {found.up.reason}; mend that first")
+    return found
+
+
+def _files(tree: SglangTree | None, server: Server) -> ConfigFiles | None:
+    """Return the files that the server sees: this shell's variable counts before its log."""
+    variable = os.environ.get(OVERLAY_VARIABLE)
+    if variable:
+        return DiskFiles(folder=Path(variable))
+    if server.overlay is not None:
+        return DiskFiles(folder=server.overlay) if server.overlay.is_dir() else None
+    return tree.files if tree else None
+
+
+def today_of_file(path: Path) -> Lookup:
+    """Return the look-up of a server that finds just this file and its sibling.
+
+    Raises:
+        InputError: If it is no config file.
+    """
+    file = read_config(path)
+    up, down = (file.sibling, file.table) if file.name.down else (file.table, file.sibling)
+    return Lookup(up=_outcome(up, path), down=_outcome(down, path), lines=())
+
+
+def _outcome(table: ConfigTable | None, path: Path) -> Outcome:
+    if table is None:
+        return Outcome(source=Source.DEFAULT, wanted=None)
+    return Outcome(source=Source.EXACT, wanted=None, path=str(path), table=table)
