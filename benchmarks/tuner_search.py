@@ -32,7 +32,7 @@ from advisor.tuner.simulate import Table, problem_of_table, read_tables, simulat
 from advisor.tuner.space import Tile, legal_tiles
 
 TABLES = Path(__file__).parent.parent / "tests" / "fixtures" / "tuner"
-NAMES = ("block_m", "block_n", "block_k", "group_m", "warps", "stages")
+NAMES = ("block_m", "block_n", "block_k", "group_m", "warps", "stages", "tma")
 PEERS = (
     "random_sample",
     "greedy_ils",
@@ -72,7 +72,8 @@ def main() -> None:
 
 def own_rows(table: Table, path: Path, prior: Prior, repetitions: int) -> list[dict[str, object]]:
     problem, gemm = problem_of_table(path), table.gemm or Gemm.UP
-    tiles = legal_tiles(problem, gemm, table.tokens, target_of_gpu("H200"))
+    tma = any(tile.tma for tile in table.samples)
+    tiles = legal_tiles(problem, gemm, table.tokens, target_of_gpu("H200"), tma=tma)
     effort = EFFORTS["normal"]
     scores = prior.scores(tiles, problem, gemm, table.tokens, 90)
     flat = [1.0] * len(tiles)
@@ -124,7 +125,7 @@ def peer_rows(table: Table) -> list[dict[str, object]]:
 def peer_cache(table: Table) -> dict[str, object]:
     entries = {}
     for values in product(*parameters(table).values()):
-        tile = Tile(*values)
+        tile = Tile(*values[:-1], tma=bool(values[-1]))
         samples = table.samples.get(tile, ())
         time = median(samples) if samples else "CompilationFailedConfig"
         spent = dict.fromkeys(
@@ -150,7 +151,8 @@ def peer_cache(table: Table) -> dict[str, object]:
 
 
 def values_of(tile: Tile) -> tuple[int, ...]:
-    return (tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.warps, tile.stages)
+    blocks = (tile.block_m, tile.block_n, tile.block_k)
+    return (*blocks, tile.group_m, tile.warps, tile.stages, int(tile.tma))
 
 
 def parameters(table: Table) -> dict[str, list[int]]:

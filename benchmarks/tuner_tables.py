@@ -24,6 +24,7 @@ COLUMNS = [
     "GROUP_SIZE_M",
     "num_warps",
     "num_stages",
+    "USE_TMA",
 ]
 KEPT = 4
 LABEL = re.compile(r"E=(\d+) N=(\d+) K=(\d+) top-k (\d+) (.+)")
@@ -60,6 +61,7 @@ def from_truth(document: dict[str, dict[str, list[float]]], out: Path) -> None:
                 tile.group_m,
                 tile.warps,
                 tile.stages,
+                tile.tma,
             ]
             kept = [round(sample, 2) for sample in samples[:KEPT]]
             rows.setdefault((trial.tokens, str(trial.gemm)), []).append([*numbers, kept])
@@ -73,6 +75,7 @@ def from_exhaustive(source: Path, document: dict[str, object], out: Path) -> Non
     rows = [
         [
             *(tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.warps, tile.stages),
+            tile.tma,
             [round(sample, 2) for sample in samples[:KEPT]],
         ]
         for tile, samples in table.samples.items()

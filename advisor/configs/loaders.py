@@ -41,6 +41,7 @@ class Loader:
             every folder on disk, newest first.
         low_memory_fp8_default: Smaller fp8 default tiles below 128 KiB of shared memory.
         up_tma_understood: Whether USE_TMA in an up file is taken out before the launch.
+        padding_skipped: Whether the activation skips padding rows where down uses TMA.
         certain: False for a release between two read releases that differ, or newer than all.
     """
 
@@ -51,6 +52,7 @@ class Loader:
     fallback: tuple[str, ...] | None
     low_memory_fp8_default: bool
     up_tma_understood: bool
+    padding_skipped: bool
     certain: bool = True
 
 
@@ -73,7 +75,8 @@ def loader_of_version(version: str) -> Loader:
     following = rows[len(base) : len(base) + 1]
     border = [str(row["before"]) for row in following] or [str(_data()["newest_read"])]
     certain = wanted.release <= Version(border[0]).release
-    return _loader(base[-1], certain=certain)
+    skipped = wanted.release >= Version(str(_data()["padding_skipped_since"])).release
+    return _loader(base[-1], certain=certain, padding_skipped=skipped)
 
 
 def kernel_paths() -> tuple[str, ...]:
@@ -95,7 +98,7 @@ def _rows() -> Sequence[Mapping[str, object]]:
     return cast("Sequence[Mapping[str, object]]", _data()["loaders"])
 
 
-def _loader(row: Mapping[str, object], *, certain: bool) -> Loader:
+def _loader(row: Mapping[str, object], *, certain: bool, padding_skipped: bool) -> Loader:
     fallback = row["fallback"]
     return Loader(
         folder=str(row["folder"]),
@@ -105,5 +108,6 @@ def _loader(row: Mapping[str, object], *, certain: bool) -> Loader:
         fallback=None if fallback == "disk" else tuple(cast("Sequence[str]", fallback)),
         low_memory_fp8_default=bool(row["low_memory_fp8_default"]),
         up_tma_understood=row["up_tma"] == "understood",
+        padding_skipped=padding_skipped,
         certain=certain,
     )

@@ -8,14 +8,14 @@ What is asked depends on whole rounds only, never on the order in which answers 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from advisor.configs.problem import Gemm
 from advisor.tuner.pairing import answers_of, paired
 from advisor.tuner.search import Ceiling, Effort, GuidedSearch, best_of
 from advisor.tuner.space import Tile
-from advisor.tuner.work import Entrant, Outcome, Race, Timed, Trial
+from advisor.tuner.work import Entrant, Failed, Outcome, Race, Timed, Trial
 
 _TILES_PER_HEIGHT = 4
 _LAST_PAIRS = 4
@@ -23,10 +23,19 @@ _LAST_PAIRS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The tiles of one GEMM at one batch size, with their prior scores."""
+    """The tiles of one GEMM at one batch size, with their prior scores.
+
+    Attributes:
+        tma_us: What a tile with TMA costs outside its own kernel, by BLOCK_SIZE_M.
+    """
 
     tiles: tuple[Tile, ...]
     scores: tuple[float, ...]
+    tma_us: Mapping[int, float] = field(default_factory=dict)
+
+    def extra_us(self, tile: Tile | None) -> float:
+        """Return what to add to a tile's latency."""
+        return self.tma_us.get(tile.block_m, 0.0) if tile is not None and tile.tma else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +100,7 @@ class BatchSearch:
         self.tokens = tokens
         self.references = references
         self.outstanding: set[Trial] = set()
+        self._spaces = spaces
         self._effort = effort
         self._one_tile = one_tile
         self._latencies: dict[Gemm, dict[Tile, float | None]] = {gemm: {} for gemm in Gemm}
@@ -127,7 +137,8 @@ class BatchSearch:
     def take(self, trial: Trial, outcome: Outcome) -> None:
         """Take the answer to a trial."""
         self.outstanding.discard(trial)
-        latency = outcome.median_us if isinstance(outcome, Timed) else None
+        extra_us = self._spaces[trial.gemm].extra_us(trial.tile)
+        latency = outcome.median_us + extra_us if isinstance(outcome, Timed) else None
         self._latencies[trial.gemm][trial.tile] = latency
         if not self._one_tile:
             self._searches[trial.gemm].tell(trial.tile, latency)
@@ -176,7 +187,7 @@ class BatchSearch:
     def final(self, heats: Race, raced: Outcome) -> Race:
         """Return the last race: the best pairs of the heats against what the server has."""
         times = {
-            entrant: run.latency_us for entrant, run in paired(answers_of(heats, raced)).items()
+            entrant: run.latency_us for entrant, run in paired(self.answers(heats, raced)).items()
         }
         sums = {
             pair: total
@@ -186,6 +197,20 @@ class BatchSearch:
         best = sorted(sums, key=lambda pair: (sums[pair], pair.up, pair.down))
         chosen = dict.fromkeys([*best[:_LAST_PAIRS], *self.references.pairs])
         return Race(tokens=self.tokens, entrants=tuple(pair.entrant for pair in chosen))
+
+    def answers(self, race: Race, raced: Outcome) -> dict[Entrant, Timed | Failed]:
+        """Return each entrant's answer with what it costs outside its kernels added."""
+        return {
+            entrant: self._charged(entrant, answer)
+            for entrant, answer in answers_of(race, raced).items()
+        }
+
+    def _charged(self, entrant: Entrant, answer: Timed | Failed) -> Timed | Failed:
+        extra_us = self._spaces[Gemm.UP].extra_us(entrant.up)
+        extra_us += self._spaces[Gemm.DOWN].extra_us(entrant.down)
+        if not extra_us or isinstance(answer, Failed):
+            return answer
+        return replace(answer, samples_us=tuple(us + extra_us for us in answer.samples_us))
 
     def _ceilings(self) -> dict[Gemm, Ceiling]:
         if self._one_tile or not self._rounds:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from advisor.configs.launch import Descriptor, Launch, Pointer
 from advisor.configs.problem import Gemm
 from advisor.tuner.kernels import Kernels, shared_form
-from advisor.tuner.operands import (
-    Activations,
-    Weights,
-    make_activations,
-    make_weights,
-    output_type,
-    reference_row,
-)
+from advisor.tuner.operands import Weights, make_weights, reference_row
 from advisor.tuner.problem import extent, padded_rows
-from advisor.tuner.routing import Routing, sort_rows
-from advisor.tuner.space import Tile
-from advisor.tuner.work import Entrant, Failed, Failure, Outcome, Race, Raced, Timed, Trial, Work
+from advisor.tuner.routing import Routing
+from advisor.tuner.tensors import BatchTensors
+from advisor.tuner.work import (
+    Entrant,
+    Failed,
+    Failure,
+    Outcome,
+    Part,
+    Race,
+    Raced,
+    Timed,
+    Trial,
+    Work,
+)
 
 _FEWEST_REPLAYS, _MOST_REPLAYS = 4, 12
 _SCREENING_US = 8000.0
@@ -58,18 +62,6 @@ class GpuSetup:
         return GpuBench(self)
 
 
-@dataclass(slots=True)
-class _Batch:
-    """The tensors of one batch size."""
-
-    tokens: int
-    routings: list[list[list[int]]]
-    inputs: dict[Gemm, Activations]
-    outputs: dict[Gemm, Any]
-    topk_weights: Any
-    sorted_rows: dict[int, list[tuple[Any, Any, Any]]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
     """An entrant as a CUDA graph of `launches` turns."""
@@ -98,7 +90,7 @@ class GpuBench:
             gemm: make_weights(self._problem, gemm, "cuda") for gemm in Gemm
         }
         self._built: dict[Launch, Any] = {}
-        self._batches: dict[int, _Batch] = {}
+        self._batches: dict[int, BatchTensors] = {}
 
     def measure(self, work: Work) -> Outcome:
         """Time a piece of work; whatever goes wrong is an answer, not an exception."""
@@ -121,7 +113,7 @@ class GpuBench:
 
     def _screen(self, trial: Trial) -> Timed | Failed:
         batch = self._batch_of(trial.tokens)
-        calls = self._calls(batch, trial.gemm, trial.tile)
+        calls = self._calls(batch, trial.part)
         if isinstance(calls, Failed):
             return calls
         graph = self._capture(calls)
@@ -155,22 +147,22 @@ class GpuBench:
                 samples[place].append(self._replay_us(one.graph, one.launches))
         return samples
 
-    def _prepare(self, batch: _Batch, entrant: Entrant) -> _Ready | Failed:
+    def _prepare(self, batch: BatchTensors, entrant: Entrant) -> _Ready | Failed:
         """Capture an entrant and check its numbers; say why if it cannot run."""
-        parts: list[list[Callable[[], None]]] = []
+        launches: list[list[Callable[[], None]]] = []
         worst = 0.0
-        for gemm, tile in entrant.parts():
-            calls = self._calls(batch, gemm, tile)
+        for part in entrant.parts():
+            calls = self._calls(batch, part)
             if isinstance(calls, Failed):
                 return calls
-            error = self._error_ratio(batch, gemm, calls[0])
+            error = self._error_ratio(batch, part, calls[0])
             if not error <= _LARGEST_ERROR_RATIO:
-                text = f"{gemm} {tile.key}: differs from the reference by {error:.2g}"
+                text = f"{part.gemm} {part.tile.key}: differs from the reference by {error:.2g}"
                 return Failed(failure=Failure.WRONG, text=text)
             worst = max(worst, error)
-            parts.append(calls)
-        turns = [call for turn in zip(*parts, strict=True) for call in turn]
-        return _Ready(graph=self._capture(turns), launches=len(parts[0]), error_ratio=worst)
+            launches.append(calls)
+        turns = [call for turn in zip(*launches, strict=True) for call in turn]
+        return _Ready(graph=self._capture(turns), launches=len(launches[0]), error_ratio=worst)
 
     def _capture(self, calls: list[Callable[[], None]]) -> Any:
         graph = self._torch.cuda.CUDAGraph()
@@ -187,20 +179,19 @@ class GpuBench:
         end.synchronize()
         return float(start.elapsed_time(end)) * 1000.0 / launches
 
-    def _calls(self, batch: _Batch, gemm: Gemm, tile: Tile) -> list[Callable[[], None]] | Failed:
+    def _calls(self, batch: BatchTensors, part: Part) -> list[Callable[[], None]] | Failed:
         """Return one launch per routing, the first of them run once to load the kernel."""
-        launch = self._kernels.launch(gemm, tile, batch.tokens)
+        launch = self._kernels.launch(part, batch.tokens)
         kernel = self._build(launch)
         if isinstance(kernel, Failed):
             return kernel
-        columns = extent(self._problem, gemm)[0]
-        length = padded_rows(self._problem, batch.tokens, tile.block_m)
-        tiles = -(-length // tile.block_m) * -(-columns // tile.block_n)
+        columns = extent(self._problem, part.gemm)[0]
+        length = padded_rows(self._problem, batch.tokens, part.tile.block_m)
+        tiles = -(-length // part.tile.block_m) * -(-columns // part.tile.block_n)
         runner = kernel[tiles, 1, 1]
-        weights = self._weights[gemm]
         calls: list[Callable[[], None]] = []
-        for turn, sorted_rows in enumerate(self._sorted_rows(batch, tile.block_m)):
-            tensors = self._tensors(batch, gemm, sorted_rows, turn % weights.copies)
+        for turn in range(len(batch.routings)):
+            tensors = batch.of_launch(part, self._weights[part.gemm], turn)
             calls.append(_call(runner, _arguments(launch, tensors), self._torch))
         calls[0]()
         self._torch.cuda.synchronize()
@@ -212,66 +203,19 @@ class GpuBench:
             self._built[recipe] = self._kernels.build(recipe)
         return self._built[recipe]
 
-    def _tensors(
-        self, batch: _Batch, gemm: Gemm, sorted_rows: tuple[Any, Any, Any], copy: int
-    ) -> dict[str, Any]:
-        weights, inputs = self._weights[gemm], batch.inputs[gemm]
-        rows, experts, padded = sorted_rows
-        return {
-            "a_ptr": inputs.values,
-            "b_ptr": weights.values[copy],
-            "c_ptr": batch.outputs[gemm],
-            "a_scale_ptr": inputs.scales,
-            "b_scale_ptr": weights.scales,
-            "topk_weights_ptr": batch.topk_weights,
-            "sorted_token_ids_ptr": rows,
-            "expert_ids_ptr": experts,
-            "num_tokens_post_padded_ptr": padded,
-        }
-
-    def _batch_of(self, tokens: int) -> _Batch:
+    def _batch_of(self, tokens: int) -> BatchTensors:
         if tokens not in self._batches:
-            problem = self._problem
-            rows = tokens * problem.top_k
-            self._batches[tokens] = _Batch(
-                tokens=tokens,
-                routings=self._routing.draw(
-                    tokens, problem.experts, problem.top_k, launches_per_graph(tokens), self._seed
-                ),
-                inputs={
-                    Gemm.UP: make_activations(problem, Gemm.UP, tokens, "cuda"),
-                    Gemm.DOWN: make_activations(problem, Gemm.DOWN, rows, "cuda"),
-                },
-                outputs={
-                    gemm: self._torch.empty(
-                        (rows, extent(problem, gemm)[0]), dtype=output_type(problem), device="cuda"
-                    )
-                    for gemm in Gemm
-                },
-                topk_weights=self._torch.rand((rows,), device="cuda"),
+            self._batches[tokens] = BatchTensors(
+                self._problem, self._routing, tokens, seed=self._seed, device="cuda"
             )
         return self._batches[tokens]
 
-    def _sorted_rows(self, batch: _Batch, block_m: int) -> list[tuple[Any, Any, Any]]:
-        if block_m not in batch.sorted_rows:
-            length = padded_rows(self._problem, batch.tokens, block_m)
-            batch.sorted_rows[block_m] = [
-                self._on_gpu(sort_rows(routing, block_m, length)) for routing in batch.routings
-            ]
-        return batch.sorted_rows[block_m]
-
-    def _on_gpu(self, found: Any) -> tuple[Any, Any, Any]:
-        rows, experts, padded = (
-            self._torch.tensor(values, dtype=self._torch.int32, device="cuda")
-            for values in (found.rows, found.experts, [found.padded])
-        )
-        return rows, experts, padded
-
-    def _error_ratio(self, batch: _Batch, gemm: Gemm, call: Callable[[], None]) -> float:
+    def _error_ratio(self, batch: BatchTensors, part: Part, call: Callable[[], None]) -> float:
         """Run the first launch on a poisoned output; compare some rows with float64."""
-        output = batch.outputs[gemm]
-        output.fill_(float("nan"))
+        gemm = part.gemm
+        batch.poison(part)
         call()
+        output = batch.result(part)
         if bool(output.isnan().any()):
             return float("inf")
         places = [
@@ -293,13 +237,6 @@ class GpuBench:
         return float((squared / norm) ** 0.5)
 
 
-def launches_per_graph(tokens: int) -> int:
-    """Return how many routings one graph replays: enough to be long against its own launch."""
-    if tokens <= 256:  # noqa: PLR2004
-        return 10
-    return 5 if tokens <= 1024 else 3  # noqa: PLR2004
-
-
 def _call(runner: Any, arguments: tuple[Any, ...], torch: Any) -> Callable[[], None]:
     def call() -> None:
         runner(*arguments, stream=torch.cuda.current_stream().cuda_stream)
@@ -314,7 +251,13 @@ def _arguments(launch: Launch, tensors: dict[str, Any]) -> tuple[Any, ...]:
         if isinstance(known, Pointer):
             arguments.append(tensors[name])
         elif isinstance(known, Descriptor):
-            raise TypeError(f"{name}: tiles with TMA are not timed here")
+            arguments.append(_descriptor(tensors[name.replace("_desc", "_ptr")], known))
         else:
             arguments.append(known.value)
     return tuple(arguments)
+
+
+def _descriptor(tensor: Any, known: Descriptor) -> Any:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor.from_tensor(tensor, list(known.block))

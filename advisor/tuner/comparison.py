@@ -46,7 +46,9 @@ def strategies(
     """Return what is compared: by name, how to start it for a repetition."""
     gemm = table.gemm or Gemm.UP
     tiles = [
-        tile for tile in legal_tiles(problem, gemm, table.tokens, target) if tile in table.samples
+        tile
+        for tile in legal_tiles(problem, gemm, table.tokens, target, tma=True)
+        if tile in table.samples
     ]
     effort = replace(EFFORTS["thorough"], evaluations=_GUIDED[1])
     scores = prior.scores(tiles, problem, gemm, table.tokens, target.sm)

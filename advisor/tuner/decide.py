@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from advisor.tuner.batch import BatchSearch, Pair
-from advisor.tuner.pairing import answers_of, beats, paired
+from advisor.tuner.pairing import beats, paired
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Failed, Outcome, Race, Timed
 
@@ -65,7 +65,7 @@ class Choice:
 
 def decide_raced(search: BatchSearch, final: Race, raced: Outcome) -> Choice:
     """Choose by the last race."""
-    answers = answers_of(final, raced)
+    answers = search.answers(final, raced)
     runs = paired(answers)
     if not runs:
         reasons = (answer.text for answer in answers.values() if isinstance(answer, Failed))

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.configs.compiler import build_kernel
-from advisor.configs.launch import Integer, Launch, launch_of
+from advisor.configs.launch import Argument, Fixed, Integer, Launch, launch_of
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
 from advisor.tuner.problem import padded_rows
-from advisor.tuner.space import Tile
-from advisor.tuner.work import Failed, Failure, Trial, Work
+from advisor.tuner.work import Failed, Failure, Part, Trial, Work
+
+EARLY_ROWS = 512
+"""Rows of A up to which a release with programmatic launches starts its successor early (0.5.20)."""
 
 _ALIGNMENT = 16
 _WIDE_FROM = 2**31
@@ -36,25 +38,30 @@ class Kernels:
     target: Target
     cache: Path
 
-    def launch(self, gemm: Gemm, tile: Tile, tokens: int) -> Launch:
+    def launch(self, part: Part, tokens: int) -> Launch:
         """Return the launch of a tile, specialised as the server's at this batch size."""
-        general = launch_of(self.source, self.problem, gemm, tile.entry(), self.target.sm)
+        entry = part.tile.entry()
+        general = launch_of(self.source, self.problem, part.gemm, entry, self.target.sm)
         rows = tokens * self.problem.top_k
-        sizes = {
-            "EM": Integer(value=padded_rows(self.problem, tokens, tile.block_m)),
+        inputs = tokens if part.gemm is Gemm.UP else rows
+        early = "launch_pdl" in dict(general.options) and inputs <= EARLY_ROWS
+        known: dict[str, Argument] = {
+            "EM": Integer(value=padded_rows(self.problem, tokens, part.tile.block_m)),
             "num_valid_tokens": Integer(value=rows),
+            "c_sorted": Fixed(value=part.sorted_output),
+            "GDC_EARLY": Fixed(value=early),
         }
-        arguments = tuple((name, sizes.get(name, known)) for name, known in general.arguments)
+        arguments = tuple((name, known.get(name, value)) for name, value in general.arguments)
         return replace(general, arguments=arguments)
 
     def recipes(self, work: Work) -> tuple[Launch, ...]:
         """Return the distinct kernels of a piece of work, in the form that batch sizes share."""
         if isinstance(work, Trial):
-            return (shared_form(self.launch(work.gemm, work.tile, work.tokens)),)
+            return (shared_form(self.launch(work.part, work.tokens)),)
         launches = [
-            shared_form(self.launch(gemm, tile, work.tokens))
+            shared_form(self.launch(part, work.tokens))
             for entrant in work.entrants
-            for gemm, tile in entrant.parts()
+            for part in entrant.parts()
         ]
         return tuple(dict.fromkeys(launches))
 

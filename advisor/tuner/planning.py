@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from advisor.configs.defaults import default_entry
 from advisor.configs.loaders import DownRule, Loader
 from advisor.configs.lookup import Lookup, Outcome
 from advisor.configs.problem import Gemm, MoeProblem, Target
+from advisor.knowledge.gpus import find_gpu
 from advisor.tuner.batch import Pair, References, Space
 from advisor.tuner.prior import Prior
-from advisor.tuner.problem import config_name
+from advisor.tuner.problem import config_name, padding_traffic_bytes
 from advisor.tuner.run import Plan
 from advisor.tuner.search import Effort
-from advisor.tuner.space import Tile, legal_tiles, tile_of
+from advisor.tuner.space import GRID, Tile, legal_tiles, tile_of, tma_serves
+
+_SLOW_GB_S = 1000
 
 
 def make_plan(  # noqa: PLR0913  (all of them needed, four keyword-only)
@@ -38,7 +42,7 @@ def make_plan(  # noqa: PLR0913  (all of them needed, four keyword-only)
         today: What the server finds on its disk; None if that is not known.
     """
     return Plan(
-        spaces={tokens: _spaces(problem, target, tokens, prior) for tokens in batch_sizes},
+        spaces={tokens: _spaces(problem, target, tokens, loader, prior) for tokens in batch_sizes},
         references={
             tokens: references_of(problem, target, tokens, loader, today) for tokens in batch_sizes
         },
@@ -72,13 +76,36 @@ def _tile_from(outcome: Outcome | None, tokens: int) -> Tile | None:
 
 def _with_height(tile: Tile, block_m: int) -> Tile:
     """Return the tile with up's BLOCK_SIZE_M, which the server forces on down."""
-    return Tile(block_m, tile.block_n, tile.block_k, tile.group_m, tile.warps, tile.stages)
+    return replace(tile, block_m=block_m)
 
 
-def _spaces(problem: MoeProblem, target: Target, tokens: int, prior: Prior) -> Mapping[Gemm, Space]:
+def _spaces(
+    problem: MoeProblem, target: Target, tokens: int, loader: Loader, prior: Prior
+) -> Mapping[Gemm, Space]:
+    understood = {
+        Gemm.UP: loader.up_tma_understood,
+        Gemm.DOWN: loader.down is not DownRule.NONE,
+    }
     spaces = {}
     for gemm in Gemm:
-        tiles = legal_tiles(problem, gemm, tokens, target)
+        tma = understood[gemm] and tma_serves(problem, target)
+        tiles = legal_tiles(problem, gemm, tokens, target, tma=tma)
         scores = prior.scores(tiles, problem, gemm, tokens, target.sm)
-        spaces[gemm] = Space(tiles=tiles, scores=tuple(scores))
+        charged = tma and gemm is Gemm.DOWN and not loader.padding_skipped
+        tma_us = _padding_us(problem, target, tokens) if charged else {}
+        spaces[gemm] = Space(tiles=tiles, scores=tuple(scores), tma_us=tma_us)
     return spaces
+
+
+def _padding_us(problem: MoeProblem, target: Target, tokens: int) -> Mapping[int, float]:
+    """Return how long the activation takes over rows that only pad, by BLOCK_SIZE_M.
+
+    A down GEMM with TMA takes its inputs sorted and padded; releases before 0.5.23 compute the
+    padding too. An estimate by memory traffic, not a measurement.
+    """
+    gpu = find_gpu(target.name)
+    bandwidth_gb_s = (gpu.bandwidth_gb_s if gpu else None) or _SLOW_GB_S
+    return {
+        block_m: padding_traffic_bytes(problem, tokens, block_m) / (bandwidth_gb_s * 1e3)
+        for block_m in GRID[0]
+    }

@@ -6,13 +6,13 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import cast
 
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import ConfigError
 from advisor.resources import read_data
-from advisor.tuner.space import GRID, LENGTHS, Tile, parse_tile, step
+from advisor.tuner.space import GRID, LENGTHS, LOADS, Tile, parse_tile, step
 
 DATA_FILE = "tuner_prior.yaml"
 _BATCH_DECAY = 1.0
@@ -49,7 +49,7 @@ class Prior:
         GPU generation and GEMM, and spreads half a step around itself.
         """
         weights = _spread(self._weights(family_of(problem), gemm, tokens, sm))
-        raw = [weights.get(astuple(tile), 0.0) for tile in tiles]
+        raw = [weights.get(tile.numbers, 0.0) for tile in tiles]
         best = max(raw, default=0.0)
         return [value / best for value in raw] if best > 0 else [1.0] * len(raw)
 
@@ -75,8 +75,8 @@ def family_of(problem: MoeProblem) -> str:
 
 def _spread(weights: Mapping[Tile, float]) -> Mapping[tuple[int, ...], float]:
     """Smear the winners' weights over the grid, one dimension after the other."""
-    current: dict[tuple[int, ...], float] = {astuple(tile): w for tile, w in weights.items()}
-    for dimension, values in enumerate(GRID):
+    current: dict[tuple[int, ...], float] = {tile.numbers: w for tile, w in weights.items()}
+    for dimension, values in enumerate((*GRID, LOADS)):
         smeared: dict[tuple[int, ...], float] = defaultdict(float)
         for point, weight in current.items():
             for value in values:

@@ -87,6 +87,18 @@ def padded_rows(problem: MoeProblem, tokens: int, block_m: int) -> int:
     return rows + (problem.experts + 1) * (block_m - 1)
 
 
+def padding_traffic_bytes(problem: MoeProblem, tokens: int, block_m: int) -> int:
+    """Return what the activation between the GEMMs reads and writes for rows that only pad.
+
+    It reads gate and up and writes one of them; 8-bit inputs of the down GEMM are then quantised.
+    """
+    padding = padded_rows(problem, tokens, block_m) - tokens * problem.top_k
+    values = (3 if problem.gated else 2) * 2
+    if problem.element_bytes == 1:
+        values += 2 + 1
+    return padding * problem.width * values
+
+
 def config_name(problem: MoeProblem, device: str, gemm: Gemm) -> MoeConfigName:
     """Return the config file that SGLang looks for; `device` is torch's name of the GPU."""
     return MoeConfigName(

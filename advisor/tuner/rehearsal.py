@@ -49,7 +49,8 @@ class Rehearsal:
         """Return the tiles themselves."""
         if isinstance(work, Trial):
             return ((work.gemm, work.tile),)
-        return tuple(part for entrant in work.entrants for part in entrant.parts())
+        parts = (part for entrant in work.entrants for part in entrant.parts())
+        return tuple((part.gemm, part.tile) for part in parts)
 
     def compile(self, recipe: object) -> Failed | None:
         """Refuse what an H200 could not hold."""
@@ -93,7 +94,10 @@ class RehearsalBench:
                 samples_us=tuple(
                     sum(parts)
                     for parts in zip(
-                        *(self._samples(race.tokens, *part) for part in entrant.parts()),
+                        *(
+                            self._samples(race.tokens, part.gemm, part.tile)
+                            for part in entrant.parts()
+                        ),
                         strict=True,
                     )
                 ),

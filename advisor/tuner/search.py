@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from advisor.tuner.space import GRID, Tile
-from advisor.tuner.surrogate import Surrogate
+from advisor.tuner.surrogate import Numbers, Surrogate, positions_of
 
 _PRIOR_STRENGTH = 0.1
 _SMALLEST_SCORE = 1e-4
@@ -80,10 +82,13 @@ class GuidedSearch:
             musts: Tiles of the first round whatever the scores say: today's entry, winners of
                 neighbouring batch sizes. Those outside the space are added to it.
         """
-        outside = tuple(dict.fromkeys(tile for tile in musts if tile not in set(tiles)))
+        known = set(tiles)
+        outside = tuple(dict.fromkeys(tile for tile in musts if tile not in known))
         self._tiles = (*tiles, *outside)
         self._index = {tile: place for place, tile in enumerate(self._tiles)}
-        self._positions = [tile.position for tile in self._tiles]
+        self._positions = positions_of(self._tiles)
+        self._heights = np.asarray([tile.block_m for tile in self._tiles])
+        self._free = np.ones(len(self._tiles), dtype=np.bool_)
         self._scores = [*scores, *(1.0 for _ in outside)]
         self._effort = effort
         self._musts = tuple(dict.fromkeys(musts))
@@ -124,40 +129,39 @@ class GuidedSearch:
         if not self._values:
             return {}
         means, _ = self._surrogate.predict(self._values)
-        best: dict[int, float] = {}
-        for place, tile in enumerate(self._tiles):
-            if place not in self._failed:
-                latency = math.exp(means[place])
-                best[tile.block_m] = min(best.get(tile.block_m, latency), latency)
-        return best
+        means[list(self._failed)] = np.inf
+        best = {int(height): means[self._heights == height].min() for height in self._all_heights()}
+        return {height: math.exp(mean) for height, mean in best.items() if mean < np.inf}
+
+    def _all_heights(self) -> list[int]:
+        return [int(height) for height in np.unique(self._heights)]
 
     def _take(self, place: int) -> int:
         self._asked[place] = None
+        self._free[place] = False
         self._surrogate.add(place)
         return place
 
     def _seeds(self, room: int) -> list[int]:
         """Choose the first round: the musts, then high scores that are not near each other."""
         chosen = [self._index[tile] for tile in self._musts][:room]
-        left = list(self._scores)
+        left: Numbers = np.asarray(self._scores, dtype=np.float64)
         for place in chosen:
             self._dampen(left, place)
         while len(chosen) < min(room, len(self._tiles)):
-            place = max(range(len(left)), key=left.__getitem__)
+            place = int(left.argmax())
             chosen.append(place)
             self._dampen(left, place)
         return [self._take(place) for place in chosen]
 
-    def _dampen(self, left: list[float], chosen: int) -> None:
-        centre = self._positions[chosen]
-        for place, position in enumerate(self._positions):
-            distance = math.dist(centre, position)
-            left[place] *= 1.0 - math.exp(-0.5 * (distance / _SEED_SPREAD) ** 2)
+    def _dampen(self, left: Numbers, chosen: int) -> None:
+        squared = np.square(self._positions - self._positions[chosen]).sum(axis=1)
+        left *= 1.0 - np.exp(-0.5 * squared / _SEED_SPREAD**2)
         left[chosen] = -1.0
 
     def _next_by_score(self, room: int) -> list[int]:
         """Choose by the prior alone while everything measured so far has failed."""
-        free = [place for place in range(len(self._tiles)) if place not in self._asked]
+        free = [int(place) for place in np.flatnonzero(self._free)]
         free.sort(key=lambda place: -self._scores[place])
         return [self._take(place) for place in free[:room]]
 
@@ -187,33 +191,33 @@ class GuidedSearch:
 
     def _best_improvement(self, ceiling: Ceiling | None) -> tuple[int | None, float]:
         means, deviations = self._surrogate.predict(self._values)
-        incumbent = min(means[place] for place in self._values)
-        goals = self._goals(ceiling, incumbent)
-        best, best_gain = None, 0.0
-        for place, tile in enumerate(self._tiles):
-            goal = goals.get(tile.block_m)
-            if place in self._asked or goal is None:
-                continue
-            gain = expected_gain(goal - means[place], deviations[place])
-            if best is None or gain > best_gain:
-                best, best_gain = place, gain
-        return best, best_gain
+        goals = self._goals(ceiling, float(means[list(self._values)].min()))
+        open_places = np.flatnonzero(self._free & (goals > -np.inf))
+        if not len(open_places):
+            return None, 0.0
+        gains = expected_gains((goals - means)[open_places], deviations[open_places])
+        best = int(gains.argmax())
+        return int(open_places[best]), float(gains[best])
 
-    def _goals(self, ceiling: Ceiling | None, incumbent: float) -> dict[int, float]:
-        """Return the log latency to beat, by BLOCK_SIZE_M; no entry where nothing can."""
-        heights = {tile.block_m for tile in self._tiles}
+    def _goals(self, ceiling: Ceiling | None, incumbent: float) -> Numbers:
+        """Return the log latency that each tile has to beat; minus infinity where nothing can."""
         if ceiling is None:
-            return dict.fromkeys(heights, incumbent)
-        limits = {height: ceiling(height) for height in heights}
-        return {height: math.log(limit) for height, limit in limits.items() if limit > 0}
+            return np.full(len(self._tiles), incumbent)
+        goals: Numbers = np.full(len(self._tiles), -np.inf)
+        for height in self._all_heights():
+            limit = ceiling(height)
+            if limit > 0:
+                goals[self._heights == height] = math.log(limit)
+        return goals
 
 
-def expected_gain(distance: float, deviation: float) -> float:
-    """Return the expected improvement of a normal value whose mean lies `distance` below."""
-    ratio = distance / deviation
-    density = math.exp(-0.5 * ratio * ratio) / math.sqrt(2 * math.pi)
-    probability = 0.5 * (1.0 + math.erf(ratio / math.sqrt(2)))
-    return distance * probability + deviation * density
+def expected_gains(distances: Numbers, deviations: Numbers) -> Numbers:
+    """Return the expected improvements of normal values whose means lie `distances` below."""
+    ratios = distances / deviations
+    densities = np.exp(-0.5 * ratios * ratios) / math.sqrt(2 * math.pi)
+    errors = np.asarray([math.erf(ratio) for ratio in (ratios / math.sqrt(2)).tolist()])
+    gains: Numbers = distances * 0.5 * (1.0 + errors) + deviations * densities
+    return gains
 
 
 class RandomSearch:

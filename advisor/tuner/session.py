@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -88,12 +88,18 @@ class Session:
         return "recorded loads" if recorded else str(self.routing.kind)
 
     def plan(self) -> Plan:
-        """Return the spaces and references."""
+        """Return the spaces and references.
+
+        Where the release is not known, no up file asks for TMA: before 0.5.18 that stops the server.
+        """
+        loader = self.loader
+        if not self.sglang:
+            loader = replace(loader, up_tma_understood=False, padding_skipped=False)
         return make_plan(
             self.problem,
             self.target,
             self.batch_sizes,
-            loader=self.loader,
+            loader=loader,
             prior=shipped_prior(),
             effort=EFFORTS[self.effort],
             today=self.today,

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
+from advisor.configs.entries import TMA_KEY
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import InputError
 from advisor.tuner.journal import Journal
@@ -177,9 +178,12 @@ def _from_json(path: Path) -> Table:
         samples_at = columns.index("us_samples")
         tokens = int(document["M"])
         gemm = Gemm(document["gemm"]) if "gemm" in document else None
+        tma_at = columns.index(TMA_KEY) if TMA_KEY in columns else None
         samples = {
-            Tile(*(int(row[place]) for place in places)): tuple(row[samples_at] or ())
-            for row in cast("list[list[object]]", document["rows"])
+            _tile([int(row[place]) for place in places], tma=tma_at is not None and row[tma_at]): (
+                tuple(row[samples_at] or ())
+            )
+            for row in cast("list[list[Any]]", document["rows"])
         }
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(
@@ -187,6 +191,11 @@ def _from_json(path: Path) -> Table:
         ) from error
     name = f"batch {tokens}, {gemm}" if gemm else f"batch {tokens}, both"
     return Table(name=name, tokens=tokens, gemm=gemm, samples=samples)
+
+
+def _tile(numbers: Sequence[int], *, tma: bool) -> Tile:
+    block_m, block_n, block_k, group_m, warps, stages = numbers
+    return Tile(block_m, block_n, block_k, group_m, warps, stages, tma=bool(tma))
 
 
 def problem_of_table(path: Path) -> MoeProblem:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from dataclasses import astuple, dataclass
+import re
+from dataclasses import dataclass, replace
 
 from advisor.configs.entries import Entry
 from advisor.configs.estimate import estimate_shared_bytes
@@ -21,11 +23,17 @@ GRID = (
 )
 """The grid of SGLang's tuner on CUDA: 1920 points; 93.5 % of the shipped winners lie in it."""
 
-LENGTHS = (1.0, 1.0, 1.0, 2.0, 1.0, 1.5)
+LOADS = (False, True)
+"""Whether tiles are loaded by the tensor memory accelerator (TMA): the seventh dimension."""
+
+LENGTHS = (1.0, 1.0, 1.0, 2.0, 1.0, 1.5, 1.5)
 """Steps over which latency changes, by dimension (fitted on bf16 tables of an H200)."""
 
+_KEY = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})-g(\d{1,9})-w(\d{1,9})-s(\d{1,9})(-tma)?")
 _GROUP = 3
 _STAGES = 5
+_TMA = 6
+_TMA_FROM_SM = 90
 _ROWS_ALWAYS_ALLOWED = 64
 _LARGEST_PADDING_RATIO = 8
 _LARGEST_SPLIT_RATIO = 16
@@ -33,7 +41,12 @@ _LARGEST_SPLIT_RATIO = 16
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tile:
-    """One point of the space; positional, since its six numbers have one order everywhere."""
+    """One point of the space; positional, since its six numbers have one order everywhere.
+
+    Attributes:
+        tma: Whether weights, and in the down GEMM the inputs too, are loaded by the tensor memory
+            accelerator.
+    """
 
     block_m: int
     block_n: int
@@ -41,6 +54,7 @@ class Tile:
     group_m: int
     warps: int
     stages: int
+    tma: bool = False
 
     def entry(self) -> Entry:
         """Return the tile as an entry of a config file."""
@@ -51,29 +65,37 @@ class Tile:
             group_m=self.group_m,
             num_warps=self.warps,
             num_stages=self.stages,
+            use_tma=self.tma or None,
         )
 
     @property
     def key(self) -> str:
-        """Return the tile in one word, as in journals: `16x64x128-g1-w4-s3`."""
+        """Return the tile in one word, as in journals: `16x64x128-g1-w4-s3`, `...-tma`."""
         return (
             f"{self.block_m}x{self.block_n}x{self.block_k}"
-            f"-g{self.group_m}-w{self.warps}-s{self.stages}"
+            f"-g{self.group_m}-w{self.warps}-s{self.stages}{'-tma' if self.tma else ''}"
         )
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the seven numbers in their order."""
+        blocks = (self.block_m, self.block_n, self.block_k, self.group_m)
+        return (*blocks, self.warps, self.stages, int(self.tma))
 
     @property
     def position(self) -> tuple[float, ...]:
         """Return the tile's place: one step of the grid is about one."""
-        return tuple(step(dimension, value) for dimension, value in enumerate(astuple(self)))
+        return tuple(step(dimension, value) for dimension, value in enumerate(self.numbers))
 
 
+@functools.cache
 def step(dimension: int, value: int) -> float:
-    """Return where a value lies along one of the tile's six dimensions.
+    """Return where a value lies along one of the tile's seven dimensions.
 
-    Powers of two by their logarithm, stages as they are; GROUP_SIZE_M matters mostly by being 1 or
-    not.
+    Powers of two by their logarithm, stages and TMA as they are; GROUP_SIZE_M matters mostly by
+    being 1 or not.
     """
-    if dimension == _STAGES:
+    if dimension in {_STAGES, _TMA}:
         return float(value)
     if dimension != _GROUP:
         return math.log2(value)
@@ -89,15 +111,23 @@ def parse_tile(key: str) -> Tile:
     Raises:
         ValueError: If it is none.
     """
-    blocks, group, warps, stages = key.split("-")
-    block_m, block_n, block_k = (int(part) for part in blocks.split("x"))
-    return Tile(block_m, block_n, block_k, int(group[1:]), int(warps[1:]), int(stages[1:]))
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise ValueError(f"not a tile: {key!r}")
+    block_m, block_n, block_k, group_m, warps, stages = map(int, match.groups()[:6])
+    return Tile(block_m, block_n, block_k, group_m, warps, stages, tma=match[7] is not None)
 
 
 def tile_of(entry: Entry) -> Tile:
     """Return the tile of an entry, with Triton's defaults where the entry is silent."""
     return Tile(
-        entry.block_m, entry.block_n, entry.block_k, entry.group_m, entry.warps, entry.stages
+        entry.block_m,
+        entry.block_n,
+        entry.block_k,
+        entry.group_m,
+        entry.warps,
+        entry.stages,
+        tma=bool(entry.use_tma),
     )
 
 
@@ -106,8 +136,19 @@ def grid() -> tuple[Tile, ...]:
     return tuple(Tile(*values) for values in itertools.product(*GRID))
 
 
-def legal_tiles(problem: MoeProblem, gemm: Gemm, tokens: int, target: Target) -> tuple[Tile, ...]:
-    """Return the grid points worth trying for one batch size, in grid order.
+def tma_serves(problem: MoeProblem, target: Target) -> bool:
+    """Say whether tiles with TMA make sense: the GPU has it, and so have weights that ship with it.
+
+    SGLang's files use it for 16-bit and for block-quantised weights; with scales per row its
+    kernel would read the scales of other rows.
+    """
+    return target.sm >= _TMA_FROM_SM and (problem.dtype is None or problem.block_shape is not None)
+
+
+def legal_tiles(
+    problem: MoeProblem, gemm: Gemm, tokens: int, target: Target, *, tma: bool = False
+) -> tuple[Tile, ...]:
+    """Return the grid points worth trying for one batch size, in grid order; with `tma` each twice.
 
     Left out: what needs too much shared memory (by the estimate), what the quantisation block
     forbids, what is known to break the compiler, and tile heights that only pad or only repeat
@@ -115,7 +156,8 @@ def legal_tiles(problem: MoeProblem, gemm: Gemm, tokens: int, target: Target) ->
     """
     return tuple(
         tile
-        for tile in grid()
+        for plain in grid()
+        for tile in ((plain, replace(plain, tma=True)) if tma else (plain,))
         if _compiles(tile, problem)
         and estimate_shared_bytes(problem, tile.entry(), target.sm) <= target.shared_memory_bytes
         and _height_makes_sense(tile.block_m, problem, tokens)

@@ -1,21 +1,22 @@
-"""A Gaussian process over tiles, kept up to date one measurement at a time.
-
-Pure Python on purpose: a thousand tiles and a hundred measurements cost milliseconds, and the
-search must run where neither numpy nor a GPU is.
-"""
+"""A Gaussian process over tiles, kept up to date one measurement at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import mul
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.tuner.space import LENGTHS, Tile
+
+Numbers = NDArray[np.float64]
 
 _DEVIATION = 0.3
 _LEVEL_VARIANCE = 4.0
 _SMALLEST_VARIANCE = 1e-9
 _SQRT5 = math.sqrt(5.0)
+_FIRST_CAPACITY = 64
 
 
 class Surrogate:
@@ -27,54 +28,58 @@ class Surrogate:
 
     def __init__(self, tiles: Sequence[Tile], means: Sequence[float], noise: float) -> None:
         """Start with a prior mean per tile (natural log of us, up to a constant)."""
-        self._points = [
-            tuple(value / length for value, length in zip(tile.position, LENGTHS, strict=True))
-            for tile in tiles
-        ]
-        self._means = list(means)
+        self._points: Numbers = positions_of(tiles) / np.asarray(LENGTHS)
+        self._means: Numbers = np.asarray(means, dtype=np.float64)
         self._noise_variance = noise**2
-        self._factors: list[list[float]] = [[] for _ in tiles]
-        self._variances = [_DEVIATION**2 + _LEVEL_VARIANCE] * len(tiles)
+        self._columns: Numbers = np.zeros((len(tiles), _FIRST_CAPACITY), order="F")
+        self._variances: Numbers = np.full(len(tiles), _DEVIATION**2 + _LEVEL_VARIANCE)
         self._chosen: list[int] = []
         self._pivots: list[float] = []
 
     def add(self, index: int) -> None:
         """Take a tile as one whose latency will be known."""
-        row = list(self._factors[index])
+        factors = self._factors()
         pivot = math.sqrt(max(self._variances[index], _SMALLEST_VARIANCE) + self._noise_variance)
-        point = self._points[index]
-        for place, factors in enumerate(self._factors):
-            shared = sum(map(mul, row, factors))
-            value = (_covariance(point, self._points[place]) - shared) / pivot
-            factors.append(value)
-            self._variances[place] -= value * value
+        column = (self._covariances(index) - factors @ factors[index]) / pivot
+        self._append(column)
+        self._variances -= column * column
         self._chosen.append(index)
         self._pivots.append(pivot)
 
-    def predict(self, values: Mapping[int, float]) -> tuple[list[float], list[float]]:
+    def predict(self, values: Mapping[int, float]) -> tuple[Numbers, Numbers]:
         """Return mean and standard deviation of log latency for every tile.
 
         Args:
             values: Log latency of the added tiles, by index; those without one (still being
                 measured) are taken as predicted, which only lowers their uncertainty.
         """
-        solution: list[float] = []
+        factors = self._factors()
+        solution = np.zeros(len(self._chosen))
         for place, index in enumerate(self._chosen):
-            shared = sum(map(mul, self._factors[index], solution))
             known = values.get(index)
-            residual = 0.0 if known is None else known - self._means[index] - shared
-            solution.append(residual / self._pivots[place])
-        means = [
-            mean + sum(map(mul, factors, solution))
-            for mean, factors in zip(self._means, self._factors, strict=True)
-        ]
-        deviations = [math.sqrt(max(value, _SMALLEST_VARIANCE)) for value in self._variances]
-        return means, deviations
+            if known is not None:
+                shared = float(factors[index, :place] @ solution[:place])
+                residual = known - self._means[index] - shared
+                solution[place] = residual / self._pivots[place]
+        deviations = np.sqrt(np.maximum(self._variances, _SMALLEST_VARIANCE))
+        return self._means + factors @ solution, deviations
+
+    def _factors(self) -> Numbers:
+        return self._columns[:, : len(self._chosen)]
+
+    def _append(self, column: Numbers) -> None:
+        if len(self._chosen) == self._columns.shape[1]:
+            self._columns = np.hstack([self._columns, np.zeros_like(self._columns)])
+        self._columns[:, len(self._chosen)] = column
+
+    def _covariances(self, index: int) -> Numbers:
+        """Return the covariance of a tile with every tile."""
+        squared = np.square(self._points - self._points[index]).sum(axis=1)
+        reach = _SQRT5 * np.sqrt(squared)
+        near: Numbers = (1.0 + reach + reach * reach / 3.0) * np.exp(-reach)
+        return _LEVEL_VARIANCE + _DEVIATION**2 * near
 
 
-def _covariance(left: tuple[float, ...], right: tuple[float, ...]) -> float:
-    squared = 0.0
-    for a, b in zip(left, right, strict=True):
-        squared += (a - b) * (a - b)
-    reach = _SQRT5 * math.sqrt(squared)
-    return _LEVEL_VARIANCE + _DEVIATION**2 * (1.0 + reach + reach * reach / 3.0) * math.exp(-reach)
+def positions_of(tiles: Sequence[Tile]) -> Numbers:
+    """Return the tiles' places in the space, one row each."""
+    return np.asarray([tile.position for tile in tiles], dtype=np.float64)

@@ -16,6 +16,20 @@ from advisor.tuner.space import Tile, parse_tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One launch of an entrant.
+
+    Attributes:
+        sorted_output: Whether the rows of the result stay in the order of the sort, padded, as a
+            down GEMM with TMA wants its inputs.
+    """
+
+    gemm: Gemm
+    tile: Tile
+    sorted_output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """Screen one tile of one GEMM at one batch size."""
 
@@ -27,6 +41,11 @@ class Trial:
     def key(self) -> str:
         """Return the name under which a journal keeps it."""
         return f"screen/{self.tokens}/{self.gemm}/{self.tile.key}"
+
+    @property
+    def part(self) -> Part:
+        """Return what is launched."""
+        return Part(gemm=self.gemm, tile=self.tile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +60,15 @@ class Entrant:
         """Return both tiles in one word."""
         return "+".join(tile.key if tile else "none" for tile in (self.up, self.down))
 
-    def parts(self) -> tuple[tuple[Gemm, Tile], ...]:
+    def parts(self) -> tuple[Part, ...]:
         """Return the GEMMs in the order in which they run."""
-        both = ((Gemm.UP, self.up), (Gemm.DOWN, self.down))
-        return tuple((gemm, tile) for gemm, tile in both if tile is not None)
+        parts = []
+        if self.up is not None:
+            sorts = self.down is not None and self.down.tma
+            parts.append(Part(gemm=Gemm.UP, tile=self.up, sorted_output=sorts))
+        if self.down is not None:
+            parts.append(Part(gemm=Gemm.DOWN, tile=self.down))
+        return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.configs.problem import Gemm
@@ -111,3 +113,20 @@ def test_failed_entrants_do_not_disturb_the_comparison() -> None:
     runs = paired({Entrant(up=A): Timed(samples_us=(1.0, 2.0)), Entrant(up=B): WRONG})
     assert list(runs) == [Entrant(up=A)]
     assert paired({Entrant(up=B): WRONG}) == {}
+
+
+def test_what_tma_costs_outside_its_kernel_counts_in_the_race_and_in_the_screening() -> None:
+    loaded = replace(C, tma=True)
+    space = Space(tiles=(A, B, C, loaded), scores=(1.0,) * 4)
+    charged = replace(space, tma_us={16: 12.0})
+    one = BatchSearch(64, {Gemm.UP: space, Gemm.DOWN: charged}, References(default=DEFAULT), EFFORT)
+    while trials := one.next_round():
+        for trial in trials:
+            latency = 40.0 if trial.tile.tma else 50.0
+            one.take(trial, Timed(samples_us=(latency,)))
+    dear = Pair(up=A, down=loaded)
+    assert one.screened_us(dear) == 102.0
+    race = Race(tokens=64, entrants=(dear.entrant, DEFAULT.entrant))
+    answers = (Timed(samples_us=(90.0,) * 4), Timed(samples_us=(100.0,) * 4))
+    choice = decide_raced(one, race, Raced(answers=answers))
+    assert (choice.pair, choice.best_us) == (DEFAULT, pytest.approx(100.0))

@@ -7,7 +7,7 @@ from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
 from advisor.configs.source import bundled_source
 from advisor.tuner.kernels import Kernels, shared_form
 from advisor.tuner.space import Tile
-from advisor.tuner.work import Entrant, Race, Trial
+from advisor.tuner.work import Entrant, Part, Race, Trial
 
 TILE = Tile(16, 64, 128, 1, 4, 3)
 KERNELS = Kernels(
@@ -33,14 +33,14 @@ def test_up_and_down_are_different_kernels() -> None:
 
 
 def test_a_launch_carries_the_sizes_of_its_batch() -> None:
-    sizes = dict(KERNELS.launch(Gemm.UP, TILE, 64).arguments)
+    sizes = dict(KERNELS.launch(Part(gemm=Gemm.UP, tile=TILE), 64).arguments)
     assert sizes["num_valid_tokens"] == Integer(value=512)
     assert sizes["EM"] == Integer(value=512 + 129 * 15)
 
 
 def test_the_shared_form_keeps_what_triton_specialises_on() -> None:
     def classes(launch_of_batch: int) -> list[tuple[str, bool, bool]]:
-        launch = KERNELS.launch(Gemm.UP, TILE, launch_of_batch)
+        launch = KERNELS.launch(Part(gemm=Gemm.UP, tile=TILE), launch_of_batch)
         return [
             (name, known.value == 1, known.value % 16 == 0)
             for form in (launch, shared_form(launch))

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 
 from advisor.configs.problem import Gemm, target_of_gpu
 from advisor.resources import parse_yaml
 from advisor.tuner.prior import Prior, parse_prior
-from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, expected_gain
+from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, expected_gains
 from advisor.tuner.simulate import problem_of_table, read_tables, simulate
 from advisor.tuner.space import Tile, legal_tiles
 
@@ -75,8 +76,10 @@ def test_nothing_worthwhile_ends_the_search() -> None:
 
 
 def test_expected_gain_grows_with_distance_and_doubt() -> None:
-    assert expected_gain(0.1, 0.1) > expected_gain(0.0, 0.1) > expected_gain(-0.1, 0.1) > 0
-    assert expected_gain(-0.1, 0.2) > expected_gain(-0.1, 0.1)
+    distances, deviations = np.array([0.1, 0.0, -0.1, -0.1]), np.array([0.1, 0.1, 0.1, 0.2])
+    near, level, far, doubtful = expected_gains(distances, deviations)
+    assert near > level > far > 0
+    assert doubtful > far
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,15 +15,24 @@ from advisor.tuner.problem import (
     config_name,
     label,
     padded_rows,
+    padding_traffic_bytes,
     problem_of_label,
     touched_weight_bytes,
     weight_bytes,
 )
-from advisor.tuner.space import GRID, Tile, grid, legal_tiles, parse_tile, tile_of
+from advisor.tuner.space import (
+    GRID,
+    Tile,
+    grid,
+    legal_tiles,
+    parse_tile,
+    tile_of,
+    tma_serves,
+)
 
 QWEN = MoeProblem(experts=128, width=768, hidden=2048, top_k=8)
 H200 = target_of_gpu("H200")
-TILES = st.builds(Tile, *(st.sampled_from(values) for values in GRID))
+TILES = st.builds(Tile, *(st.sampled_from(values) for values in GRID), tma=st.booleans())
 
 
 def test_the_grid_is_that_of_sglangs_tuner() -> None:
@@ -67,6 +78,36 @@ def test_block_k_divides_the_quantisation_block() -> None:
         block_shape=(128, 128),
     )
     assert {tile.block_k for tile in legal_tiles(block, Gemm.UP, 64, H200)} == {64, 128}
+
+
+def test_with_tma_each_tile_comes_twice_unless_its_barriers_no_longer_fit() -> None:
+    plain = set(legal_tiles(QWEN, Gemm.DOWN, 64, H200))
+    both = legal_tiles(QWEN, Gemm.DOWN, 64, H200, tma=True)
+    loaded = {replace(tile, tma=False) for tile in both if tile.tma}
+    assert {tile for tile in both if not tile.tma} == plain
+    assert loaded <= plain
+    assert len(loaded) > 0.9 * len(plain)
+
+
+@pytest.mark.parametrize("key", ["16x64x128-g1-w4-s3-tmx", "16x64x128-g1-w4-s3-tma-tma", "16x64"])
+def test_what_is_no_tile_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="not a tile"):
+        parse_tile(key)
+
+
+def test_tma_serves_where_the_gpu_has_it_and_no_scale_belongs_to_a_row() -> None:
+    fp8 = replace(QWEN, dtype=ExpertDtype.FP8_W8A8)
+    assert tma_serves(QWEN, H200)
+    assert tma_serves(replace(fp8, block_shape=(128, 128)), H200)
+    assert not tma_serves(replace(fp8, per_channel=True), H200)
+    assert not tma_serves(QWEN, target_of_gpu("A100"))
+
+
+def test_only_rows_that_pad_cost_activation_traffic() -> None:
+    assert padding_traffic_bytes(QWEN, 1, 1) == 0
+    assert padding_traffic_bytes(QWEN, 1, 16) == 8 * 15 * 768 * 3 * 2
+    fp8 = replace(QWEN, dtype=ExpertDtype.FP8_W8A8, block_shape=(128, 128))
+    assert padding_traffic_bytes(fp8, 1, 16) == 8 * 15 * 768 * (3 * 2 + 3)
 
 
 def test_names_are_those_sglang_looks_for() -> None:

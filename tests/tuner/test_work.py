@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from advisor.tuner.work import (
     Entrant,
     Failed,
     Failure,
+    Part,
     Race,
     Raced,
     Timed,
@@ -56,8 +58,15 @@ def test_races_differ_by_who_runs_and_in_which_order() -> None:
 
 
 def test_parts_run_up_before_down() -> None:
-    assert Entrant(up=A, down=B).parts() == ((Gemm.UP, A), (Gemm.DOWN, B))
-    assert Entrant(down=B).parts() == ((Gemm.DOWN, B),)
+    parts = (Part(gemm=Gemm.UP, tile=A), Part(gemm=Gemm.DOWN, tile=B))
+    assert Entrant(up=A, down=B).parts() == parts
+    assert Entrant(down=B).parts() == parts[1:]
+
+
+def test_up_leaves_its_rows_sorted_for_a_down_gemm_with_tma() -> None:
+    up, down = Entrant(up=A, down=replace(B, tma=True)).parts()
+    assert up.sorted_output
+    assert not down.sorted_output
 
 
 def test_spread_ignores_outliers() -> None:
