@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 _LONGEST_NUMBER = 9
+_EPILOG = """\b
+Examples:
+  advisor tune --from server.log --env env.json --dry-run
+  advisor tune --model Qwen3-30B-A3B --tp 1 --budget 10m
+  advisor tune --shape 256,256,7168,8 --dtype fp8_w8a8 --block-shape 128,128
+  advisor tune --shape 128,768,2048,8 --precompile --gpu H200 --cache kernels
+"""
 
 
 def _duration(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -46,7 +53,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("tune")
+@click.command("tune", epilog=_EPILOG)
 @click.option(
     "--from",
     "log",
@@ -192,7 +199,7 @@ def tune_command(
     simulate: Path | None,
     rehearse: bool,
 ) -> int:
-    r"""Generate the MoE kernel configs that a server lacks, on the GPU it runs on.
+    """Generate the MoE kernel configs that a server lacks, on the GPU it runs on.
 
     Searches both expert GEMMs at every batch size and keeps each measurement in a journal: the
     same command continues after any end. An entry that is not faster than what the server uses
@@ -201,13 +208,6 @@ def tune_command(
     --from tunes every missing shape, of target and draft model, in a folder each where there are
     several. One that cannot be tuned is told and passed over. Exit codes: 0 all others were tuned,
     2 none could be or one failed, 130 after Ctrl-C, which ends all.
-
-    \b
-    Examples:
-      advisor tune --from server.log --budget 10m
-      advisor tune --model Qwen3-30B-A3B --tp 1 --dry-run
-      advisor tune --shape 256,256,7168,8 --dtype fp8_w8a8 --block-shape 128,128 --budget 10m
-      advisor tune --shape 128,768,2048,8 --precompile --gpu H200 --cache kernels
     """
     if simulate is not None:
         return _simulate(simulate)

@@ -8,6 +8,9 @@ import json
 import lzma
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,7 +99,13 @@ def written(text: str, name: str = "server.log") -> str:
 
 
 def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(tune_command, list(arguments), catch_exceptions=False, input=stdin)
+    return CliRunner().invoke(
+        tune_command,
+        list(arguments),
+        catch_exceptions=False,
+        input=stdin,
+        standalone_mode=False,
+    )
 
 
 def refusal(*arguments: str) -> str:
@@ -143,7 +152,7 @@ def test_target_and_draft_come_from_the_hugging_face_cache(
     arguments = "model_path='org/target', speculative_draft_model_path='org/draft', tp_size=1"
     log = written(lines(TARGET, DRAFT, arguments=arguments))
     result = run("--from", log, "--dry-run")
-    assert result.exit_code == 0
+    assert result.return_value == 0
     assert planned(result.output) == [
         "E=128 N=768 K=2048 top-k 8 bf16",
         "E=64 N=256 K=1024 top-k 2 bf16",
@@ -215,7 +224,7 @@ def test_the_arguments_tell_how_a_model_is_served(
 def test_one_shape_that_cannot_be_tuned_does_not_stop_the_others(model: str) -> None:
     log = written(lines(TARGET, INT4, DRAFT, arguments="model_path='x', tp_size=1"))
     result = run("--from", log, "--model", model, "--dry-run")
-    assert result.exit_code == 0
+    assert result.return_value == 0
     assert len(planned(result.output)) == 1
     told = [line for line in result.output.splitlines() if line.startswith("advisor: cannot")]
     assert len(told) == 2
@@ -344,7 +353,7 @@ def test_a_busy_gpu_is_named_with_what_must_stop(bare_machine: Path, model: str)
     log = written(lines(TARGET))
     words = "by process 999999999 sglang::scheduler_TP0: stop that first"
     result = run("--from", log, "--model", model, "--dry-run")
-    assert result.exit_code == 0
+    assert result.return_value == 0
     assert words in result.output
     text = refusal("--from", log, "--model", model)
     assert "measuring there would disturb both" in text
@@ -358,7 +367,7 @@ def test_a_rehearsal_tunes_all_shapes_in_folders_of_their_own(model: str) -> Non
     arguments = ["--from", log, "--model", model, "--rehearse", "--effort", "quick"]
     arguments += ["--batch-sizes", "1", "--compilers", "1", "-o", "out", "--budget", "60s"]
     result = run(*arguments)
-    assert result.exit_code == 0, result.output
+    assert result.return_value == 0, result.output
     assert sorted(path.name for path in Path("out").iterdir()) == [
         "E128_N768",
         "E128_N768_fp8_w8a8",
@@ -368,3 +377,33 @@ def test_a_rehearsal_tunes_all_shapes_in_folders_of_their_own(model: str) -> Non
         assert (folder / "tune-report.md").is_file()
         assert len(list(folder.glob("*.journal"))) == 1
     assert run(*arguments).output.count("0 measurements") == 2
+
+
+@pytest.mark.slow
+def test_a_shape_that_fails_while_it_is_tuned_does_not_stop_the_next(model: str) -> None:
+    fp8 = "E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"
+    log = written(lines(TARGET, fp8))
+    broken = Path("out/E128_N768/E=128,N=768,device_name=Rehearsal_GPU.journal")
+    broken.parent.mkdir(parents=True)
+    broken.write_text("this is no journal\n" * 100, encoding="utf-8")
+    arguments = ["--from", log, "--model", model, "--rehearse", "--effort", "quick"]
+    arguments += ["--batch-sizes", "1", "--compilers", "1", "-o", "out"]
+    result = run(*arguments)
+    assert result.return_value == 2
+    assert f"cannot tune {TARGET}: " in result.output
+    assert Path("out/E128_N768_fp8_w8a8/tune-report.md").is_file()
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_all_shapes(model: str) -> None:
+    fp8 = "E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"
+    log = written(lines(TARGET, fp8))
+    arguments = ["--from", log, "--model", model, "--rehearse", "--effort", "thorough"]
+    command = [sys.executable, "-m", "advisor", "tune", *arguments, "--compilers", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "shape 1 of 2" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "shape 2 of 2" not in rest
