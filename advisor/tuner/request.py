@@ -31,7 +31,7 @@ from advisor.tuner.problem import (
 )
 from advisor.tuner.rehearsal import DEVICE as REHEARSAL_DEVICE
 from advisor.tuner.routing import Routing, RoutingKind, read_routing
-from advisor.tuner.server import Server, check_place, server_of
+from advisor.tuner.server import OVERLAY_VARIABLE, Server, check_place, server_of
 from advisor.tuner.session import Session
 from advisor.tuner.today import find_today, find_tree, today_of_file
 
@@ -126,7 +126,6 @@ def prepare(request: TuneRequest) -> Prepared:
     version = request.sglang_version or (tree.version if tree else server.exact_release)
     loader = loader_of_version(version or server.release or read_releases()[-1])
     name = config_name(check_problem(problem), place.device, Gemm.UP)
-    wanted = Request(name=name, triton=triton)
     session = Session(
         problem=problem,
         target=target,
@@ -143,14 +142,28 @@ def prepare(request: TuneRequest) -> Prepared:
         journal=request.journal or request.out / f"{Path(name.file_name).stem}.journal",
         today=today_of_file(request.today)
         if request.today
-        else find_today(wanted, tree, loader, server),
+        else find_today(Request(name=name, triton=triton), tree, loader, server),
         budget_s=request.budget_s,
         driver=place.driver,
         sglang=version or "",
     )
-    held = _holders_elsewhere(server) if not place.gpus else ""
-    notes = (_about(server), origin, place.note, _triton_note(triton), doubt, held)
-    return Prepared(session=_within_budget(session), notes=tuple(note for note in notes if note))
+    notes = (origin, place.note, _triton_note(triton), doubt)
+    return Prepared(
+        session=_within_budget(session),
+        notes=tuple(filter(None, (*notes, *_notes(server, elsewhere=not place.gpus)))),
+    )
+
+
+def _notes(server: Server, *, elsewhere: bool) -> tuple[str, ...]:
+    """Return what the server's log and probe say that a user should know."""
+    told = server.describe()
+    notes = [f"server: {told}"] if told else []
+    if server.overlay is not None and not server.overlay.is_dir():
+        notes.append(f"{server.overlay}, the server's {OVERLAY_VARIABLE}, is not here")
+    if elsewhere and server.holders:
+        held = "; ".join(server.holders)
+        notes.append(f"when probed, a GPU was held by {held}: stop that before tuning")
+    return tuple(notes)
 
 
 def requests_for(request: TuneRequest, missing: tuple[Missing, ...]) -> tuple[TuneRequest, ...]:
@@ -187,17 +200,6 @@ def _server(request: TuneRequest) -> Server:
     if missing is None:
         return server_of(None, None, request.environment)
     return server_of(missing.run, missing.name.device, request.environment)
-
-
-def _about(server: Server) -> str:
-    text = server.describe()
-    return f"server: {text}" if text else ""
-
-
-def _holders_elsewhere(server: Server) -> str:
-    if not server.holders:
-        return ""
-    return f"when probed, a GPU was held by {'; '.join(server.holders)}: stop that before tuning"
 
 
 def _within_budget(session: Session) -> Session:
