@@ -125,7 +125,8 @@ def peer_rows(table: Table) -> list[dict[str, object]]:
 def peer_cache(table: Table) -> dict[str, object]:
     entries = {}
     for values in product(*parameters(table).values()):
-        tile = Tile(*values[:-1], tma=bool(values[-1]))
+        block_m, block_n, block_k, group_m, warps, stages, tma = values
+        tile = Tile(block_m, block_n, block_k, group_m, warps, stages, tma=bool(tma))
         samples = table.samples.get(tile, ())
         time = median(samples) if samples else "CompilationFailedConfig"
         spent = dict.fromkeys(

@@ -143,7 +143,7 @@ def _shared(problem: MoeProblem, gemm: Gemm, entry: Entry) -> dict[str, Argument
         "compute_type": Fixed(value=_compute_type(problem)),
         "even_Ks": Fixed(value=k % entry.block_k == 0),
         "use_int8_w8a16": Fixed(value=problem.dtype is ExpertDtype.INT8_W8A16),
-        "filter_expert": Fixed(value=False),
+        "filter_expert": Fixed(value=problem.expert_parallel > 1),
     }
 
 

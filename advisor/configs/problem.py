@@ -35,6 +35,8 @@ class MoeProblem:
         group_size: Elements of K that share a scale, for int4 and grouped int8 weights.
         activation: `bf16` or `fp16`.
         gated: Whether the up GEMM makes gate and up (twice the width).
+        expert_parallel: Ranks over which the model's experts are spread. A rank meets all tokens,
+            and leaves out their choices of other ranks' experts.
     """
 
     experts: int
@@ -47,6 +49,12 @@ class MoeProblem:
     group_size: int | None = None
     activation: str = "bf16"
     gated: bool = True
+    expert_parallel: int = 1
+
+    @property
+    def all_experts(self) -> int:
+        """Return the experts among which a token chooses."""
+        return self.experts * self.expert_parallel
 
     @property
     def element_bytes(self) -> int:

@@ -76,6 +76,7 @@ def moe_shape(model: MoeModel, split: Parallelism, *, device: str, sm: int | Non
         group_size=kind.group_size,
         activation=kind.activation,
         gated=model.gated,
+        expert_parallel=split.expert,
     )
     notes = (fused_note, kind.note, _second(model))
     return MoeShape(name=name, problem=problem, notes=tuple(note for note in notes if note))

@@ -10,8 +10,9 @@ from typing import Any
 from advisor.configs.launch import Descriptor, Launch, Pointer
 from advisor.configs.problem import Gemm
 from advisor.tuner.kernels import Kernels, shared_form
-from advisor.tuner.operands import Weights, make_weights, reference_row
+from advisor.tuner.operands import Weights, make_weights
 from advisor.tuner.problem import extent, padded_rows
+from advisor.tuner.reference import error_ratio
 from advisor.tuner.routing import Routing
 from advisor.tuner.tensors import BatchTensors
 from advisor.tuner.work import (
@@ -31,7 +32,6 @@ _FEWEST_REPLAYS, _MOST_REPLAYS = 4, 12
 _SCREENING_US = 8000.0
 _FEWEST_ROUNDS, _MOST_ROUNDS = 10, 40
 _RACE_US = 300_000.0
-_CHECKED_ROWS = 16
 _LARGEST_ERROR_RATIO = 0.02
 _FATAL = ("illegal", "misaligned", "launch failure", "device-side assert", "hardware")
 
@@ -155,7 +155,9 @@ class GpuBench:
             calls = self._calls(batch, part)
             if isinstance(calls, Failed):
                 return calls
-            error = self._error_ratio(batch, part, calls[0])
+            batch.poison(part)
+            calls[0]()
+            error = error_ratio(batch, part, self._weights[part.gemm])
             if not error <= _LARGEST_ERROR_RATIO:
                 text = f"{part.gemm} {part.tile.key}: differs from the reference by {error:.2g}"
                 return Failed(failure=Failure.WRONG, text=text)
@@ -209,32 +211,6 @@ class GpuBench:
                 self._problem, self._routing, tokens, seed=self._seed, device="cuda"
             )
         return self._batches[tokens]
-
-    def _error_ratio(self, batch: BatchTensors, part: Part, call: Callable[[], None]) -> float:
-        """Run the first launch on a poisoned output; compare some rows with float64."""
-        gemm = part.gemm
-        batch.poison(part)
-        call()
-        output = batch.result(part)
-        if bool(output.isnan().any()):
-            return float("inf")
-        places = [
-            (token * self._problem.top_k + choice, token, expert)
-            for token, experts in enumerate(batch.routings[0])
-            for choice, expert in enumerate(experts)
-        ]
-        step = max(1, len(places) // _CHECKED_ROWS)
-        squared = norm = 0.0
-        for row, token, expert in places[::step][:_CHECKED_ROWS]:
-            source = token if gemm is Gemm.UP else row
-            reference = reference_row(
-                self._problem, self._weights[gemm], batch.inputs[gemm], 0, (source, expert)
-            )
-            if gemm is Gemm.DOWN:
-                reference = reference * batch.topk_weights[row].double()
-            squared += float((output[row].double() - reference).square().sum())
-            norm += float(reference.square().sum())
-        return float((squared / norm) ** 0.5)
 
 
 def _call(runner: Any, arguments: tuple[Any, ...], torch: Any) -> Callable[[], None]:

@@ -47,12 +47,10 @@ class Sized:
 
     Attributes:
         config: The config.json that told them.
-        expert_parallel: Ranks that share the experts.
     """
 
     problem: MoeProblem
     config: Path
-    expert_parallel: int
 
 
 def missing_in_runs(runs: Sequence[ServerRun], origin: str) -> tuple[Missing, ...]:
@@ -201,5 +199,6 @@ def _sized(missing: Missing, model: MoeModel, split: _Split, config: Path) -> Si
         problem_of_name(missing.name, hidden=model.hidden, top_k=top_k),
         activation=missing.run.activation or model.quantisation.activation,
         gated=model.gated,
+        expert_parallel=split.expert,
     )
-    return Sized(problem=problem, config=config, expert_parallel=split.expert)
+    return Sized(problem=problem, config=config)

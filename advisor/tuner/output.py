@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.configs.entries import ConfigTable
+from advisor.configs.loaders import DownRule, Loader
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.tuner.decide import Choice
 from advisor.tuner.plot import plot_svg
@@ -22,7 +23,7 @@ class Tuned:
     Attributes:
         device: Torch's name of the GPU.
         triton: Version of Triton, which names the folder.
-        one_tile: Whether one file serves both GEMMs.
+        loader: How the server's release finds its files.
     """
 
     problem: MoeProblem
@@ -30,17 +31,21 @@ class Tuned:
     triton: str
     result: Result
     conditions: Conditions
-    one_tile: bool = False
+    loader: Loader
 
 
 def config_paths(tuned: Tuned) -> Mapping[Gemm, str]:
     """Return where each config file goes, below the folder of `SGLANG_MOE_CONFIG_DIR`."""
     folder = f"configs/triton_{tuned.triton.replace('.', '_')}"
-    gemms = (Gemm.UP,) if tuned.one_tile else tuple(Gemm)
     return {
-        gemm: f"{folder}/{config_name(tuned.problem, tuned.device, gemm).file_name}"
-        for gemm in gemms
+        gemm: f"{folder}/{config_name(tuned.problem, tuned.device, gemm, tuned.loader).file_name}"
+        for gemm in files_of(tuned.loader)
     }
+
+
+def files_of(loader: Loader) -> tuple[Gemm, ...]:
+    """Return the GEMMs that have a file of their own; before 0.5.6 one serves both."""
+    return (Gemm.UP,) if loader.down is DownRule.NONE else tuple(Gemm)
 
 
 def config_text(choices: Sequence[Choice], gemm: Gemm) -> str:

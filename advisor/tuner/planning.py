@@ -55,7 +55,7 @@ def references_of(
     problem: MoeProblem, target: Target, tokens: int, loader: Loader, today: Lookup | None
 ) -> References:
     """Return what the server runs for a batch: by its files, if it has any, and by default."""
-    name = config_name(problem, target.name, Gemm.UP)
+    name = config_name(problem, target.name, Gemm.UP, loader)
     built_in = tile_of(
         default_entry(name, tokens, loader, shared_memory_bytes=target.shared_memory_bytes)
     )

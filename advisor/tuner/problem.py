@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from advisor.configs.loaders import Loader
 from advisor.configs.names import ExpertDtype, MoeConfigName, device_in_file_name
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import ConfigError, InputError
@@ -20,7 +21,7 @@ _LARGEST_BATCH = 2**18
 _SMALLEST_BLOCK = 16
 _LABEL = re.compile(
     r"E=(\d{1,9}) N=(\d{1,9}) K=(\d{1,9}) top-k (\d{1,9}) (bf16|fp16|fp8_w8a8|int8_w8a8)"
-    r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?"
+    r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?(?: of (\d{1,9}) ranks)?"
 )
 
 
@@ -39,7 +40,8 @@ def check_problem(problem: MoeProblem) -> MoeProblem:
         ("E", problem.experts, _LARGEST_EXPERTS),
         ("N", problem.width, _LARGEST_DIMENSION),
         ("K", problem.hidden, _LARGEST_DIMENSION),
-        ("top-k", problem.top_k, problem.experts),
+        ("--ep-size", problem.expert_parallel, _LARGEST_EXPERTS),
+        ("top-k", problem.top_k, problem.all_experts),
     ):
         if not 0 < value <= largest:
             raise ConfigError(f"{name}={value} must lie between 1 and {largest}")
@@ -75,7 +77,7 @@ def weight_bytes(problem: MoeProblem, gemm: Gemm) -> int:
 
 def touched_weight_bytes(problem: MoeProblem, gemm: Gemm, tokens: int) -> int:
     """Return the weights that a batch reads on average, if every expert is as likely as another."""
-    untouched_ratio = (1.0 - problem.top_k / problem.experts) ** tokens
+    untouched_ratio = (1.0 - problem.top_k / problem.all_experts) ** tokens
     return round(weight_bytes(problem, gemm) * (1.0 - untouched_ratio))
 
 
@@ -99,26 +101,30 @@ def padding_traffic_bytes(problem: MoeProblem, tokens: int, block_m: int) -> int
     return padding * problem.width * values
 
 
-def config_name(problem: MoeProblem, device: str, gemm: Gemm) -> MoeConfigName:
-    """Return the config file that SGLang looks for; `device` is torch's name of the GPU."""
+def config_name(problem: MoeProblem, device: str, gemm: Gemm, loader: Loader) -> MoeConfigName:
+    """Return the file that a release looks for; `device` is torch's name of the GPU."""
     return MoeConfigName(
         experts=problem.experts,
         width=problem.width,
         device=device_in_file_name(device),
         dtype=problem.dtype,
         block_shape=problem.block_shape,
-        per_channel=problem.per_channel,
+        per_channel=problem.per_channel and loader.per_channel_in_name,
         down=gemm is Gemm.DOWN,
     )
 
 
 def label(problem: MoeProblem) -> str:
-    """Return the shape in one line, as in reports: `E=128 N=768 K=2048 top-k 8 bf16`."""
+    """Return the shape in one line, as in reports: `E=128 N=768 K=2048 top-k 8 bf16`.
+
+    With expert parallelism `of 4 ranks` follows: E is what one rank holds.
+    """
     block = f" block {list(problem.block_shape)}" if problem.block_shape else ""
     channel = " per channel" if problem.per_channel else ""
+    ranks = f" of {problem.expert_parallel} ranks" if problem.expert_parallel > 1 else ""
     return (
         f"E={problem.experts} N={problem.width} K={problem.hidden} top-k {problem.top_k} "
-        f"{problem.dtype or problem.activation}{block}{channel}"
+        f"{problem.dtype or problem.activation}{block}{channel}{ranks}"
     )
 
 
@@ -142,6 +148,7 @@ def problem_of_label(text: str) -> MoeProblem:
         block_shape=(int(match[6]), int(match[7])) if match[6] else None,
         per_channel=match[8] is not None,
         activation=kind if kind == "fp16" else "bf16",
+        expert_parallel=int(match[9] or 1),
     )
 
 

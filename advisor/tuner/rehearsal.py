@@ -127,7 +127,7 @@ class RehearsalBench:
 def latency_us(problem: MoeProblem, gemm: Gemm, tokens: int, tile: Tile) -> float:
     """Return a plausible latency: roofline, padding, and how well the tile suits the shape."""
     columns, depth = extent(problem, gemm)
-    rows = tokens * problem.top_k / problem.experts
+    rows = tokens * problem.top_k / problem.all_experts
     blocks = max(1.0, math.ceil(rows / tile.block_m))
     padded = blocks * tile.block_m * min(problem.experts, tokens * problem.top_k)
     memory_us = touched_weight_bytes(problem, gemm, tokens) / _BYTES_PER_US

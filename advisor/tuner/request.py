@@ -125,7 +125,7 @@ def prepare(request: TuneRequest) -> Prepared:
     tree, doubt = find_tree(request.sglang, request.sglang_version, server)
     version = request.sglang_version or (tree.version if tree else server.exact_release)
     loader = loader_of_version(version or server.release or read_releases()[-1])
-    name = config_name(check_problem(problem), place.device, Gemm.UP)
+    name = config_name(check_problem(problem), place.device, Gemm.UP, loader)
     session = Session(
         problem=problem,
         target=target,
@@ -303,9 +303,7 @@ def _problem(
         raise ConfigError("--model once: several models are for --from LOG, which tells the shapes")
     if request.missing is not None:
         found = sized(request.missing, request.models, server.caches)
-        ranks = found.expert_parallel
-        split = f", experts on {ranks} ranks" if ranks > 1 else ""
-        return found.problem, f"sizes: {found.config}{split}"
+        return found.problem, f"sizes: {found.config}"
     if request.shape is not None:
         return _explicit_problem(request), ""
     model = read_model(request.models[0])
@@ -331,6 +329,7 @@ def _explicit_problem(request: TuneRequest) -> MoeProblem:
         block_shape=(block[0], block[1]) if block else None,
         per_channel=dtype is ExpertDtype.INT8_W8A8 and block is None,
         activation="fp16" if request.dtype == "fp16" else "bf16",
+        expert_parallel=request.expert_parallel,
     )
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from advisor.errors import InputError
 
+ELSEWHERE = -1
+"""Stands for an expert that another rank holds."""
+
 _ZIPF_EXPONENT = 1.0
 _SPARSE_RATIO = 4
 
@@ -113,13 +116,21 @@ def read_routing(path: Path) -> Routing:
     return Routing(kind=RoutingKind.RECORDED, weights=tuple(float(load) for load in document))
 
 
+def keep_local(routings: list[list[list[int]]], experts: int) -> list[list[list[int]]]:
+    """Return routings over all ranks' experts as the first rank sees them, which holds `experts`."""
+    return [
+        [[expert if expert < experts else ELSEWHERE for expert in token] for token in routing]
+        for routing in routings
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedRows:
     """Rows grouped by expert, each expert's padded to whole tiles, as moe_align_block_size does.
 
     Attributes:
         rows: Indices `token * top_k + choice`; padding holds the number of rows.
-        experts: One expert per tile of rows.
+        experts: One expert per tile of rows; -1 for rows of other ranks' experts, which come first.
         padded: Length of the used part of `rows`.
     """
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
-from advisor.configs.loaders import DownRule, Loader
+from advisor.configs.loaders import Loader
 from advisor.configs.lookup import Lookup
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
 from advisor.knowledge.gpus import find_gpu
 from advisor.tuner.journal import Journal
 from advisor.tuner.kernels import Kernels
-from advisor.tuner.output import Tuned
+from advisor.tuner.output import Tuned, files_of
 from advisor.tuner.planning import make_plan
 from advisor.tuner.pool import Pool
 from advisor.tuner.prior import shipped_prior
@@ -63,11 +63,6 @@ class Session:
     budget_s: float | None = None
     driver: str = ""
     sglang: str = ""
-
-    @property
-    def one_tile(self) -> bool:
-        """Say whether one file serves both GEMMs."""
-        return self.loader.down is DownRule.NONE
 
     @property
     def kernels(self) -> Kernels:
@@ -150,7 +145,7 @@ class Session:
             triton=self.triton,
             result=result,
             conditions=self.conditions(len(pool.lanes)),
-            one_tile=self.one_tile,
+            loader=self.loader,
         )
 
 
@@ -160,8 +155,8 @@ def plan_text(session: Session, out: Path) -> str:
     gib = sum(weight_bytes(session.problem, gemm) for gemm in Gemm) / 2**30
     folder = f"configs/triton_{session.triton.replace('.', '_')}"
     files = [
-        f"  {out / folder / config_name(session.problem, session.device, gemm).file_name}"
-        for gemm in ((Gemm.UP,) if session.one_tile else Gemm)
+        f"  {out / folder / config_name(session.problem, session.device, gemm, session.loader).file_name}"
+        for gemm in files_of(session.loader)
     ]
     gpus = ", ".join(map(str, session.gpus)) or "none"
     minutes = session.expected_s() / 60

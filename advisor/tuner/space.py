@@ -175,7 +175,7 @@ def _compiles(tile: Tile, problem: MoeProblem) -> bool:
 
 
 def _height_makes_sense(block_m: int, problem: MoeProblem, tokens: int) -> bool:
-    rows = tokens * problem.top_k / problem.experts
+    rows = tokens * problem.top_k / problem.all_experts
     tallest = max(_ROWS_ALWAYS_ALLOWED, _LARGEST_PADDING_RATIO * rows)
     lowest = min(rows / _LARGEST_SPLIT_RATIO, GRID[0][-1] / 4)
     return lowest <= block_m <= tallest

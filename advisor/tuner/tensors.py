@@ -7,7 +7,7 @@ from typing import Any
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.tuner.operands import Activations, Weights, make_activations, output_type
 from advisor.tuner.problem import extent, padded_rows
-from advisor.tuner.routing import Routing, SortedRows, sort_rows
+from advisor.tuner.routing import Routing, SortedRows, keep_local, sort_rows
 from advisor.tuner.work import Part
 
 _DRAWS = ((256, 10), (1024, 5))
@@ -29,13 +29,14 @@ class BatchTensors:
         import torch
 
         self._torch = torch
-        self._problem = problem
+        self.problem = problem
         self._device = device
         self.tokens = tokens
         rows = tokens * problem.top_k
-        self.routings = routing.draw(
-            tokens, problem.experts, problem.top_k, launches_per_graph(tokens), seed
+        drawn = routing.draw(
+            tokens, problem.all_experts, problem.top_k, launches_per_graph(tokens), seed
         )
+        self.routings = keep_local(drawn, problem.experts)
         self.inputs = {
             Gemm.UP: make_activations(problem, Gemm.UP, tokens, device),
             Gemm.DOWN: make_activations(problem, Gemm.DOWN, rows, device),
@@ -76,19 +77,19 @@ class BatchTensors:
         return output[self._positions(part.tile.block_m)] if part.sorted_output else output
 
     def _output(self, part: Part) -> Any:
-        rows = self.tokens * self._problem.top_k
+        rows = self.tokens * self.problem.top_k
         if part.sorted_output:
-            rows = padded_rows(self._problem, self.tokens, part.tile.block_m)
+            rows = padded_rows(self.problem, self.tokens, part.tile.block_m)
         if (part.gemm, rows) not in self._outputs:
-            shape = (rows, extent(self._problem, part.gemm)[0])
+            shape = (rows, extent(self.problem, part.gemm)[0])
             self._outputs[part.gemm, rows] = self._torch.empty(
-                shape, dtype=output_type(self._problem), device=self._device
+                shape, dtype=output_type(self.problem), device=self._device
             )
         return self._outputs[part.gemm, rows]
 
     def _sorted(self, block_m: int) -> list[tuple[Any, Any, Any]]:
         if block_m not in self._sorted_rows:
-            length = padded_rows(self._problem, self.tokens, block_m)
+            length = padded_rows(self.problem, self.tokens, block_m)
             self._sorted_rows[block_m] = [
                 self._upload(sort_rows(routing, block_m, length)) for routing in self.routings
             ]
@@ -119,7 +120,7 @@ class BatchTensors:
         """Return where each row stands in the sorted order of the first routing."""
         rows = self._sorted(block_m)[0][0].long()
         positions = self._torch.zeros(
-            self.tokens * self._problem.top_k + 1, dtype=self._torch.long, device=self._device
+            self.tokens * self.problem.top_k + 1, dtype=self._torch.long, device=self._device
         )
         positions[rows] = self._torch.arange(len(rows), device=self._device)
         return positions[:-1]

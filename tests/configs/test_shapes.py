@@ -75,6 +75,11 @@ def test_the_shared_expert_of_deepseek(options: dict[str, Any], expected: str) -
     )
 
 
+def test_the_ranks_that_share_the_experts_are_kept() -> None:
+    problem = shape(QWEN, tensor=4, expert=4).problem
+    assert (problem.experts, problem.expert_parallel, problem.all_experts) == (32, 4, 128)
+
+
 def test_fusion_raises_top_k_and_is_told() -> None:
     fused = shape(DEEPSEEK, tensor=8)
     assert fused.problem.top_k == 9

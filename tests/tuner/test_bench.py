@@ -13,7 +13,7 @@ from advisor.configs.source import bundled_source
 from advisor.tuner.bench import GpuBench, GpuSetup
 from advisor.tuner.kernels import Kernels
 from advisor.tuner.routing import Routing
-from advisor.tuner.space import Tile
+from advisor.tuner.space import Tile, tma_serves
 from advisor.tuner.work import Entrant, Failed, Failure, Race, Raced, Timed, Trial
 
 torch = pytest.importorskip("torch", reason="needs the extra [tune]")
@@ -32,6 +32,8 @@ PROBLEMS = [
     replace(PLAIN, dtype=FP8, block_shape=(128, 128)),
     replace(PLAIN, dtype=INT8, per_channel=True),
     replace(PLAIN, dtype=INT8, block_shape=(128, 128)),
+    replace(PLAIN, experts=4, expert_parallel=4),
+    replace(PLAIN, dtype=FP8, block_shape=(128, 128), experts=4, expert_parallel=4),
 ]
 TILES = [
     Tile(16, 64, 64, 1, 4, 3),
@@ -52,8 +54,13 @@ def test_results_agree_with_float64_for_every_kind_of_weights(
     problem: MoeProblem, tmp_path: Path
 ) -> None:
     bench = bench_of(problem, tmp_path)
+    tiles = list(TILES)
+    if tma_serves(problem, target_of_gpu(bench.device)):
+        tiles += [replace(tile, tma=True) for tile in TILES]
+    pairs = [Entrant(up=tile, down=tile) for tile in tiles]
+    pairs.append(Entrant(up=TILES[0], down=tiles[-len(TILES)]))
     for tokens in (1, 7, 64, 1000):
-        race = Race(tokens=tokens, entrants=tuple(Entrant(up=tile, down=tile) for tile in TILES))
+        race = Race(tokens=tokens, entrants=tuple(pairs))
         outcome = bench.measure(race)
         assert isinstance(outcome, Raced)
         for answer in outcome.answers:

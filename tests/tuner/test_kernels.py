@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from advisor.configs.launch import Integer
+import pytest
+
+from advisor.configs.launch import Descriptor, Fixed, Integer
 from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
-from advisor.configs.source import bundled_source
+from advisor.configs.source import bundled_source, server_source
 from advisor.tuner.kernels import Kernels, shared_form
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Entrant, Part, Race, Trial
@@ -16,6 +20,20 @@ KERNELS = Kernels(
     target=target_of_gpu("H200"),
     cache=Path("unused"),
 )
+
+
+@pytest.fixture
+def sglang_kernel(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a maker of server packages whose kernel has the given parameters."""
+
+    def make(parameters: str) -> Path:
+        folder = tmp_path / "sglang" / "kernels" / "ops" / "moe"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = f"import triton\n\n\n@triton.jit\ndef fused_moe_kernel(a_ptr, {parameters}):\n    pass\n"
+        (folder / "fused_moe_triton_kernels.py").write_text(text, encoding="utf-8")
+        return tmp_path / "sglang"
+
+    return make
 
 
 def recipe(tokens: int, gemm: Gemm = Gemm.UP) -> object:
@@ -57,3 +75,48 @@ def test_the_shared_form_keeps_what_triton_specialises_on() -> None:
 def test_a_race_needs_each_kernel_once() -> None:
     race = Race(tokens=64, entrants=(Entrant(up=TILE, down=TILE), Entrant(up=TILE)))
     assert len(KERNELS.recipes(race)) == 2
+
+
+def arguments(kernels: Kernels, part: Part, tokens: int = 64) -> dict[str, object]:
+    return dict(kernels.launch(part, tokens).arguments)
+
+
+def test_tma_loads_weights_in_both_gemms_and_sorted_inputs_in_down() -> None:
+    loaded = replace(TILE, tma=True)
+    up = arguments(KERNELS, Part(gemm=Gemm.UP, tile=loaded))
+    down = arguments(KERNELS, Part(gemm=Gemm.DOWN, tile=loaded))
+    assert up["b_desc"] == down["b_desc"] == Descriptor(element="bf16", block=(1, 64, 128))
+    assert up["a_desc"] == Fixed(value=None)
+    assert down["a_desc"] == Descriptor(element="bf16", block=(16, 128))
+
+
+def test_the_up_gemm_of_a_race_leaves_its_rows_sorted_where_down_wants_them_so() -> None:
+    loaded = Entrant(up=TILE, down=replace(TILE, tma=True))
+    plain = Entrant(up=TILE, down=TILE)
+    first, second = (KERNELS.recipes(Race(tokens=64, entrants=(one,))) for one in (loaded, plain))
+    assert first[0] != second[0]
+    assert dict(first[0].arguments)["c_sorted"] == Fixed(value=True)
+    assert dict(second[0].arguments)["c_sorted"] == Fixed(value=False)
+
+
+def test_experts_are_filtered_under_expert_parallelism_only(
+    sglang_kernel: Callable[[str], Path],
+) -> None:
+    source = server_source(sglang_kernel("filter_expert: tl.constexpr"))
+    for ranks in (1, 4):
+        problem = replace(KERNELS.problem, experts=32, expert_parallel=ranks)
+        kernels = replace(KERNELS, source=source, problem=problem)
+        found = arguments(kernels, Part(gemm=Gemm.UP, tile=TILE))
+        assert found["filter_expert"] == Fixed(value=ranks > 1)
+
+
+def test_early_launches_end_where_the_release_ends_them(
+    sglang_kernel: Callable[[str], Path],
+) -> None:
+    package = sglang_kernel("USE_GDC: tl.constexpr, GDC_EARLY: tl.constexpr")
+    kernels = replace(KERNELS, source=server_source(package))
+    early = {
+        (gemm, tokens): arguments(kernels, Part(gemm=gemm, tile=TILE), tokens)["GDC_EARLY"]
+        for gemm, tokens in ((Gemm.UP, 512), (Gemm.UP, 513), (Gemm.DOWN, 64), (Gemm.DOWN, 65))
+    }
+    assert [known == Fixed(value=True) for known in early.values()] == [True, False, True, False]

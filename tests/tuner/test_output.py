@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.configs.entries import parse_table
+from advisor.configs.loaders import loader_of_version
 from advisor.configs.names import parse_moe_name
 from advisor.configs.problem import MoeProblem
 from advisor.tuner.journal import Journal
@@ -48,6 +49,7 @@ def tuned(result: Result, problem: MoeProblem) -> Tuned:
         triton="3.6.0",
         result=replace(result, elapsed_s=12.0),
         conditions=conditions,
+        loader=loader_of_version("0.5.23"),
     )
 
 
@@ -66,7 +68,7 @@ def test_both_config_files_are_complete_valid_and_agree_in_height(tuned: Tuned) 
 
 
 def test_one_tile_for_both_gemms_is_one_file(tuned: Tuned) -> None:
-    paths = config_paths(replace(tuned, one_tile=True))
+    paths = config_paths(replace(tuned, loader=loader_of_version("0.5.3")))
     assert [Path(path).name for path in paths.values()] == [
         "E=16,N=256,device_name=NVIDIA_H200.json"
     ]

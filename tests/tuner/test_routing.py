@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.errors import InputError
-from advisor.tuner.routing import Routing, RoutingKind, read_routing, sort_rows
+from advisor.tuner.routing import (
+    ELSEWHERE,
+    Routing,
+    RoutingKind,
+    keep_local,
+    read_routing,
+    sort_rows,
+)
 
 UNIFORM, ZIPF = Routing(), Routing(kind=RoutingKind.ZIPF)
 
@@ -58,8 +65,16 @@ def test_loads_of_another_model_are_refused() -> None:
         routing.draw(1, 4, 1, 1, 0)
 
 
+def test_a_rank_keeps_its_share_of_the_choices() -> None:
+    drawn = UNIFORM.draw(1000, 64, 4, 1, 0)
+    (kept,) = keep_local(drawn, 16)
+    local = [expert for row in kept for expert in row if expert != ELSEWHERE]
+    assert set(local) == set(range(16))
+    assert 0.2 < len(local) / 4000 < 0.3
+
+
 @given(
-    st.lists(st.lists(st.integers(0, 7), min_size=2, max_size=2), min_size=1, max_size=30),
+    st.lists(st.lists(st.integers(ELSEWHERE, 7), min_size=2, max_size=2), min_size=1, max_size=30),
     st.sampled_from([16, 32, 64]),
 )
 def test_sorted_rows_hold_every_row_once_and_whole_tiles(

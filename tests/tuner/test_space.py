@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.configs.loaders import loader_of_version
 from advisor.configs.names import ExpertDtype
 from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
 from advisor.errors import ConfigError, InputError
@@ -114,17 +115,30 @@ def test_names_are_those_sglang_looks_for() -> None:
     int8 = MoeProblem(
         experts=64, width=512, hidden=2048, top_k=6, dtype=ExpertDtype.INT8_W8A8, per_channel=True
     )
-    assert config_name(QWEN, "NVIDIA H200", Gemm.DOWN).file_name == (
+    newest, old = loader_of_version("0.5.23"), loader_of_version("0.5.3")
+    assert config_name(QWEN, "NVIDIA H200", Gemm.DOWN, newest).file_name == (
         "E=128,N=768,device_name=NVIDIA_H200_down.json"
     )
-    assert config_name(int8, "NVIDIA H200", Gemm.UP).file_name == (
+    assert config_name(int8, "NVIDIA H200", Gemm.UP, newest).file_name == (
         "E=64,N=512,device_name=NVIDIA_H200,dtype=int8_w8a8,per_channel_quant=True.json"
+    )
+    assert config_name(int8, "NVIDIA H200", Gemm.UP, old).file_name == (
+        "E=64,N=512,device_name=NVIDIA_H200,dtype=int8_w8a8.json"
     )
 
 
 def test_row_lists_are_sized_as_sglang_sizes_them() -> None:
     assert padded_rows(QWEN, 1, 16) == 8 * 16
     assert padded_rows(QWEN, 64, 16) == 512 + 129 * 15
+
+
+def test_a_rank_of_several_gets_its_share_of_the_rows() -> None:
+    rank = replace(QWEN, experts=32, expert_parallel=4)
+    share = touched_weight_bytes(rank, Gemm.UP, 64) / touched_weight_bytes(QWEN, Gemm.UP, 64)
+    assert share == pytest.approx(1 / 4)
+    assert padded_rows(rank, 64, 16) == 512 + 33 * 15
+    heights = {tile.block_m for tile in legal_tiles(QWEN, Gemm.UP, 64, H200)}
+    assert {tile.block_m for tile in legal_tiles(rank, Gemm.UP, 64, H200)} == heights
 
 
 def test_a_batch_reads_the_experts_it_touches() -> None:
@@ -177,6 +191,7 @@ def test_batch_sizes_come_sorted_and_once() -> None:
             dtype=ExpertDtype.FP8_W8A8,
             block_shape=(128, 128),
         ),
+        replace(QWEN, experts=32, expert_parallel=4),
     ],
 )
 def test_a_problem_survives_its_label(problem: MoeProblem) -> None:
