@@ -3,7 +3,7 @@
     python benchmarks/tuner_truth.py --shape 128,768,2048,8 --batch-sizes 1,64,1024 \
         --chosen run-a/tune-report.json --chosen run-b/tune-report.json -o truth/
 
-Needs a GPU. `--sglang DIR` also times a sample of tiles with the kernel of that SGLang, to see
+Needs a GPU; of several, one times the up and another the down GEMMs. `--sglang DIR` also times a sample of tiles with the kernel of that SGLang, to see
 whether Advisor's own kernel ranks tiles as the server's does. All measurements go to a journal;
 an interrupted run continues.
 """
@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--sglang", action="append", default=[], type=Path)
     parser.add_argument("--sample", type=int, default=48)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--release", default="0.5.23", help="whose tiles are in the space")
     parser.add_argument("-o", "--out", required=True, type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,7 @@ def main() -> None:
             out=options.out,
             cache=options.cache,
             kernel="bundled",
+            sglang_version=options.release,
         )
     )
     plan = session.plan()
@@ -123,11 +125,17 @@ def samples_of(journal: Journal) -> Iterable[tuple[str, tuple[float, ...]]]:
 def measure(pool: LocalPool, journal: Journal, works: Sequence[Work]) -> None:
     left = {work.key: work for work in works if journal.find(work) is None}
     for work in left.values():
-        pool.submit(0, work)
+        pool.submit(lane_of(pool, work), work)
     while left:
         for done in pool.collect(1.0):
             journal.record(done.work, done.outcome, "gpu")
             left.pop(done.work.key, None)
+
+
+def lane_of(pool: LocalPool, work: Work) -> int:
+    """Return where to measure: a table comes from one GPU, for two of a kind differ a little."""
+    down = isinstance(work, Trial) and work.gemm is Gemm.DOWN
+    return pool.lanes[-1 if down else 0]
 
 
 def judge(
