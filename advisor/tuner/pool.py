@@ -101,10 +101,10 @@ class LocalPool:
         self._blocked: dict[Work, _Blocked] = {}
         self._wanted_by: dict[object, list[Work]] = {}
         self._failed: list[Done] = []
+        self._lanes = [_Lane(gpu=gpu, worker=self._new_bench(gpu), queue=deque()) for gpu in gpus]
         self._compilers = Compilers(
             setup, compilers, open_limit_s=self._limits.open_s, limit_s=self._limits.compile_s
         )
-        self._lanes = [_Lane(gpu=gpu, worker=self._new_bench(gpu), queue=deque()) for gpu in gpus]
 
     @property
     def lanes(self) -> tuple[int, ...]:

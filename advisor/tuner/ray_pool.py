@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,17 +23,16 @@ class LaneActor:
         """Open the GPU that Ray gives this actor; without GPUs (a rehearsal) a made-up one."""
         import ray
 
-        gpus = [int(gpu) for gpu in ray.get_gpu_ids()] or [0]
-        context = ray.get_runtime_context()
-        self._node = str(context.get_node_id())[:8]
-        self._gpu = gpus[0]
-        self._pool = LocalPool(setup, (self._gpu,), compilers)
+        gpus = [int(gpu) for gpu in ray.get_gpu_ids()]
+        node = str(ray.get_runtime_context().get_node_id())[:8]
+        self._name = f"{node}/gpu{gpus[0]}" if gpus else f"{node}/process{os.getpid()}"
+        self._pool = LocalPool(setup, gpus[:1] or (0,), compilers)
 
     def describe(self) -> tuple[str, str]:
         """Wait for the GPU and return where it is and its name."""
         while not self._pool.device:
             self._pool.collect(_POLL_S)
-        return f"{self._node}/gpu{self._gpu}", self._pool.device
+        return self._name, self._pool.device
 
     def submit(self, work: list[Work]) -> None:
         """Queue work."""
