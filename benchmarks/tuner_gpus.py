@@ -166,11 +166,10 @@ def command(case: Case, options: argparse.Namespace, out: Path, cache: Path) -> 
 
 
 def environment(case: Case, *, rehearse: bool) -> dict[str, str]:
-    """Let a Ray cluster see as many GPUs (a rehearsal: CPUs) as the run is to use."""
+    """Let a Ray cluster have as many GPUs (a rehearsal: CPUs) as the run is to use."""
     there = dict(os.environ)
-    if case.ray and rehearse:
-        there["RAY_OVERRIDE_RESOURCES"] = json.dumps({"CPU": case.gpus})
-    elif case.ray:
+    if case.ray:
+        there["RAY_OVERRIDE_RESOURCES"] = json.dumps({"CPU" if rehearse else "GPU": case.gpus})
         there["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(case.gpus)))
     return there
 
