@@ -115,7 +115,7 @@ def play(
     before = len(list(cache.iterdir()))
     there_before = set(processes())
     load = sampler(out / "load") if not options.rehearse else None
-    start_s = time.monotonic()
+    start_s, started_at = time.monotonic(), time.time()
     with (out / "log").open("wb") as log:
         process = subprocess.Popen(
             command(case, options, out, cache),
@@ -149,7 +149,10 @@ def play(
         run["killed"] = killed
     with suppress(OSError, ValueError, sqlite3.Error, KeyError):
         run |= outcome(out, runs)
-        run["load"] = read_load(out / "load", run.pop("begin"), run.pop("end"))
+        begin, end = run.pop("begin"), run.pop("end")
+        run["first_answer_s"] = round(begin - started_at, 2)
+        run["closing_s"] = round(started_at + wall_s - end, 2)
+        run["load"] = read_load(out / "load", begin, end)
     if killed and "at" in killed:
         run["after_kill"] = after_kill(out / "journal", killed["at"])
     if case.group == "cold":

@@ -191,10 +191,12 @@ def speed_up(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def table(document: dict[str, Any]) -> str:
     lines = [
         (
-            "| run | wall s | first to last answer s | exit | measured | in journal | raced | kernels made "
-            "| per lane: measurements, busy, idle at end s | GPU load % | same pairs | chosen us over first |"
+            "| run | wall s | of it to the first answer, first to last answer, after it | exit "
+            "| measured | in journal | raced | kernels made "
+            "| per lane: measurements, busy, idle at end s | GPU load % | same pairs "
+            "| chosen us over first |"
         ),
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|---:|---|",
+        "|---|---:|---|---:|---:|---:|---:|---:|---|---|---:|---|",
     ]
     for run in document["runs"]:
         if "skipped" in run:
@@ -208,8 +210,11 @@ def table(document: dict[str, Any]) -> str:
         close = run.get("against_first", {})
         ratios = close.get("chosen_us_ratios", {})
         cells = (
-            *(run.get(name, "") for name in ("case", "wall_s", "span_s", "exit", "measured")),
-            *(run.get(name, "") for name in ("in_journal", "raced", "kernels_made")),
+            run["case"],
+            run["wall_s"],
+            ", ".join(str(run.get(name, "")) for name in ("first_answer_s", "span_s", "closing_s")),
+            *(run.get(name, "") for name in ("exit", "measured", "in_journal", "raced")),
+            run["kernels_made"],
             each,
             load,
             close.get("same_pairs", ""),
