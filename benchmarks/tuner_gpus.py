@@ -162,7 +162,8 @@ def play(
 
 
 def command(case: Case, options: argparse.Namespace, out: Path, cache: Path) -> list[str]:
-    words = [sys.executable, "-m", "advisor", "tune", "--shape", SHAPE, "-o", str(out)]
+    """Return the command; forced, for the run before may still be giving its memory back."""
+    words = [sys.executable, "-m", "advisor", "tune", "--shape", SHAPE, "-o", str(out), "--force"]
     words += ["--journal", str(out / "journal"), "--cache", str(cache), "--effort", options.effort]
     words += [part for gpu in range(case.gpus) for part in ("--gpu", str(gpu))]
     return [*words, *["--rehearse"] * options.rehearse, *["--ray", "local"] * case.ray]

@@ -72,8 +72,8 @@ def main() -> None:
 
 def own_rows(table: Table, path: Path, prior: Prior, repetitions: int) -> list[dict[str, object]]:
     problem, gemm = problem_of_table(path), table.gemm or Gemm.UP
-    tma = any(tile.tma for tile in table.samples)
-    tiles = legal_tiles(problem, gemm, table.tokens, target_of_gpu("H200"), tma=tma)
+    target = target_of_gpu("H200")
+    tiles = legal_tiles(problem, gemm, table.tokens, target, tma=table.tma)
     effort = EFFORTS["normal"]
     scores = prior.scores(tiles, problem, gemm, table.tokens, 90)
     flat = [1.0] * len(tiles)

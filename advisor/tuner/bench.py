@@ -12,7 +12,7 @@ from advisor.configs.problem import Gemm
 from advisor.tuner.kernels import Kernels, shared_form
 from advisor.tuner.operands import Weights, make_weights
 from advisor.tuner.problem import extent, padded_rows
-from advisor.tuner.reference import error_ratio
+from advisor.tuner.reference import Reference
 from advisor.tuner.routing import Routing
 from advisor.tuner.tensors import BatchTensors
 from advisor.tuner.work import (
@@ -91,6 +91,7 @@ class GpuBench:
         }
         self._built: dict[Launch, Any] = {}
         self._batches: dict[int, BatchTensors] = {}
+        self._references: dict[tuple[int, Gemm], Reference] = {}
 
     def measure(self, work: Work) -> Outcome:
         """Time a piece of work; whatever goes wrong is an answer, not an exception."""
@@ -157,7 +158,7 @@ class GpuBench:
                 return calls
             batch.poison(part)
             calls[0]()
-            error = error_ratio(batch, part, self._weights[part.gemm])
+            error = self._reference(batch, part.gemm).error_ratio(batch, part)
             if not error <= _LARGEST_ERROR_RATIO:
                 text = f"{part.gemm} {part.tile.key}: differs from the reference by {error:.2g}"
                 return Failed(failure=Failure.WRONG, text=text)
@@ -204,6 +205,12 @@ class GpuBench:
         if recipe not in self._built:
             self._built[recipe] = self._kernels.build(recipe)
         return self._built[recipe]
+
+    def _reference(self, batch: BatchTensors, gemm: Gemm) -> Reference:
+        key = batch.tokens, gemm
+        if key not in self._references:
+            self._references[key] = Reference(batch, gemm, self._weights[gemm])
+        return self._references[key]
 
     def _batch_of(self, tokens: int) -> BatchTensors:
         if tokens not in self._batches:

@@ -47,7 +47,7 @@ def strategies(
     gemm = table.gemm or Gemm.UP
     tiles = [
         tile
-        for tile in legal_tiles(problem, gemm, table.tokens, target, tma=True)
+        for tile in legal_tiles(problem, gemm, table.tokens, target, tma=table.tma)
         if tile in table.samples
     ]
     effort = replace(EFFORTS["thorough"], evaluations=_GUIDED[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from advisor.errors import AdvisorError
@@ -35,12 +36,15 @@ class LocalGpu:
 
 
 def local_gpus() -> tuple[LocalGpu, ...]:
-    """Return the GPUs of this machine in nvidia-smi's order; none without a driver."""
-    rows = _query(f"--query-gpu={_FIELDS}")
+    """Return the GPUs of this machine in nvidia-smi's order; none without a driver.
+
+    Both questions are asked at once, for an idle driver takes seconds to wake.
+    """
+    questions = (f"--query-gpu={_FIELDS}", "--query-compute-apps=gpu_uuid,pid,name")
+    with ThreadPoolExecutor(len(questions)) as pool:
+        rows, apps = pool.map(_query, questions)
     holders: dict[str, list[str]] = {}
-    for uuid, pid, name in (
-        _split(row, 3) for row in _query("--query-compute-apps=gpu_uuid,pid,name")
-    ):
+    for uuid, pid, name in (_split(row, 3) for row in apps):
         holders.setdefault(uuid, []).append(f"{pid} {name}")
     return tuple(_gpu(_split(row, 6), holders) for row in rows)
 

@@ -97,6 +97,7 @@ class _Place:
     gpus: tuple[int, ...]
     device: str
     driver: str = ""
+    seen: tuple[LocalGpu, ...] = ()
     note: str = ""
 
 
@@ -145,6 +146,7 @@ def prepare(request: TuneRequest) -> Prepared:
         else find_today(Request(name=name, triton=triton), tree, loader, server),
         budget_s=request.budget_s,
         driver=place.driver,
+        seen=place.seen,
         sglang=version or "",
     )
     notes = (origin, place.note, _triton_note(triton), doubt)
@@ -250,8 +252,12 @@ def _place(request: TuneRequest, server: Server) -> _Place:
         raise ConfigError(
             f"the GPUs differ ({', '.join(names)}): tune each kind by itself with --gpu N"
         )
-    numbers = tuple(gpu.index for gpu in chosen)
-    return _Place(gpus=numbers, device=names[0], driver=chosen[0].driver)
+    return _Place(
+        gpus=tuple(gpu.index for gpu in chosen),
+        device=names[0],
+        driver=chosen[0].driver,
+        seen=chosen,
+    )
 
 
 def _chosen(request: TuneRequest, there: tuple[LocalGpu, ...]) -> tuple[LocalGpu, ...]:
@@ -283,8 +289,8 @@ def busy_gpus(session: Session) -> tuple[str, ...]:
     return tuple(
         f"GPU {gpu.index} ({gpu.name}) is in use: {gpu.used_mib} of {gpu.total_mib} MiB"
         + (f", by {', '.join(holders)}" if (holders := _holders(gpu)) else "")
-        for gpu in local_gpus()
-        if gpu.index in session.gpus and gpu.busy and session.device != REHEARSAL_DEVICE
+        for gpu in session.seen
+        if gpu.busy
     )
 
 

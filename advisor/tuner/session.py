@@ -14,6 +14,7 @@ from advisor.configs.lookup import Lookup
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
 from advisor.knowledge.gpus import find_gpu
+from advisor.tuner.gpus import LocalGpu
 from advisor.tuner.journal import Journal
 from advisor.tuner.kernels import Kernels
 from advisor.tuner.output import Tuned, files_of
@@ -43,6 +44,7 @@ class Session:
         today: What the server finds on its disk; None if not known.
         budget_s: None for as long as it takes.
         driver: Of the GPU; empty where there is none.
+        seen: What was on the GPUs when the session was made; empty where they are elsewhere.
         sglang: The release whose rules are followed.
     """
 
@@ -62,6 +64,7 @@ class Session:
     today: Lookup | None = None
     budget_s: float | None = None
     driver: str = ""
+    seen: tuple[LocalGpu, ...] = ()
     sglang: str = ""
 
     @property

@@ -49,6 +49,11 @@ class Table:
     samples: Mapping[Tile, tuple[float, ...]]
 
     @property
+    def tma(self) -> bool:
+        """Say whether tiles with TMA are among them."""
+        return any(tile.tma for tile in self.samples)
+
+    @property
     def best_us(self) -> float:
         """Return the lowest median."""
         return min(median(samples) for samples in self.samples.values() if samples)

@@ -98,7 +98,7 @@ def test_recorded_tables_are_within_a_hundredth_after_forty_eight_measurements(
     (table,) = read_tables(path)
     problem = problem_of_table(path)
     role = table.gemm or Gemm.UP
-    tiles = legal_tiles(problem, role, tokens, target_of_gpu("H200"))
+    tiles = legal_tiles(problem, role, tokens, target_of_gpu("H200"), tma=table.tma)
     scores = foreign_prior.scores(tiles, problem, role, tokens, 90)
     curve = simulate(
         table,
@@ -121,7 +121,8 @@ def test_the_space_holds_the_best_tile_of_every_recorded_table(
     for path in sorted(recorded("x").parent.glob("h200_*.json.gz")):
         (table,) = read_tables(path)
         role = table.gemm or Gemm.UP
-        tiles = set(legal_tiles(problem_of_table(path), role, table.tokens, target_of_gpu("H200")))
+        problem, target = problem_of_table(path), target_of_gpu("H200")
+        tiles = set(legal_tiles(problem, role, table.tokens, target, tma=table.tma))
         best = min(
             (tile for tile, samples in table.samples.items() if samples),
             key=lambda tile: median(table.samples[tile]),
