@@ -90,6 +90,10 @@ class _Stage(Enum):
     DONE = auto()
 
 
+_MOVABLE = (_Stage.SCREENING, _Stage.HEATS)
+"""Stages that another follows, which may run on another GPU: pairs are compared within one race."""
+
+
 @dataclass(slots=True)
 class _Job:
     tokens: int
@@ -193,7 +197,7 @@ class Run:
             donors = [
                 job
                 for job in self._jobs.values()
-                if job.stage is _Stage.SCREENING and self._load(job.lane) > self._load(lane) + 1
+                if job.stage in _MOVABLE and self._load(job.lane) > self._load(lane) + 1
             ]
             if donors:
                 max(donors, key=lambda job: (self._load(job.lane), -job.tokens)).lane = lane
