@@ -34,6 +34,7 @@ from typing import Any
 from benchmarks.tuner_gpus_figures import after_kill, count_results, outcome, read_load, write
 
 SHAPE = "128,768,2048,8"
+RELEASE = "0.5.23"
 GROUPS = ("cold", "warm", "ray", "kill")
 EXPECTED_S = {"cold": 50.0, "warm": 42.0, "ray": 55.0, "kill": 45.0}
 PACKAGES = ("torch", "triton", "ray", "sglang-advisor")
@@ -165,6 +166,7 @@ def command(case: Case, options: argparse.Namespace, out: Path, cache: Path) -> 
     """Return the command; forced, for the run before may still be giving its memory back."""
     words = [sys.executable, "-m", "advisor", "tune", "--shape", SHAPE, "-o", str(out), "--force"]
     words += ["--journal", str(out / "journal"), "--cache", str(cache), "--effort", options.effort]
+    words += ["--sglang-version", RELEASE]
     words += [part for gpu in range(case.gpus) for part in ("--gpu", str(gpu))]
     return [*words, *["--rehearse"] * options.rehearse, *["--ray", "local"] * case.ray]
 
@@ -225,12 +227,16 @@ def actors_below(pid: int) -> list[int]:
 
 
 def benches(parent: int) -> list[int]:
-    """Return the workers that hold a GPU: as nice as their parent, for compilers are nicer."""
+    """Return the workers that hold a GPU: as nice as their parent, for compilers are nicer.
+
+    They are children of the process from which all workers are forked.
+    """
     return [
         pid
-        for pid in children_of(parent, deep=False)
-        if "--multiprocessing-fork" in words_of(pid)
-        and os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, parent)
+        for server in children_of(parent, deep=False)
+        if "multiprocessing.forkserver" in " ".join(words_of(server))
+        for pid in children_of(server, deep=False)
+        if os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, parent)
     ]
 
 
@@ -242,7 +248,7 @@ def left_over(there_before: set[int]) -> list[str]:
         found = [
             line[:80]
             for line in lines
-            if "--multiprocessing-fork" in line or line.startswith(("ray::", "raylet"))
+            if "multiprocessing.forkserver" in line or line.startswith(("ray::", "raylet"))
         ]
         if not found:
             break

@@ -21,7 +21,7 @@ from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.report import conclusions
 from advisor.tuner.request import Prepared, TuneRequest, busy_gpus, prepare, with_budget
 from advisor.tuner.session import Session, plan_text
-from advisor.tuner.worker import Setup
+from advisor.tuner.worker import Setup, import_ahead
 
 _LIKELY_TILES = 64
 _SHORTEST_BUDGET_S = 1.0
@@ -95,6 +95,7 @@ _MAKE_ROOM = "stop that first, choose another GPU with --gpu N, or insist with -
 
 def precompile_all(requests: Sequence[TuneRequest]) -> int:
     """Compile the likely kernels of all shapes into the cache."""
+    import_ahead("triton", "advisor.tuner.bench")
     for task in _tasks(requests, err=True):
         session = task.session
         setup = GpuSetup(kernels=session.kernels, routing=session.routing)
@@ -116,6 +117,8 @@ def tune_all(requests: Sequence[TuneRequest], *, ray: str | None, force: bool) -
     Raises:
         AdvisorError: If none can be tuned, a GPU is in use, or the only shape fails.
     """
+    if ray is None and not requests[0].rehearse:
+        import_ahead("torch", "triton", "advisor.tuner.bench")
     tasks = _tasks(requests, err=True)
     _check_free(tasks[0].session, force=force)
     end_s = time.monotonic() + (tasks[0].request.budget_s or 0.0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
+
+import numpy as np
 
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import ConfigError
@@ -19,7 +22,6 @@ _BATCH_DECAY = 1.0
 _OTHER_SM_WEIGHT = 0.3
 _OTHER_GEMM_WEIGHT = 0.5
 _NEGLIGIBLE_WEIGHT = 0.02
-_NEGLIGIBLE_SHARE = 1e-4
 _REACH = 0.5
 
 
@@ -75,17 +77,17 @@ def family_of(problem: MoeProblem) -> str:
 
 def _spread(weights: Mapping[Tile, float]) -> Mapping[tuple[int, ...], float]:
     """Smear the winners' weights over the grid, one dimension after the other."""
-    current: dict[tuple[int, ...], float] = {tile.numbers: w for tile, w in weights.items()}
-    for dimension, values in enumerate((*GRID, LOADS)):
-        smeared: dict[tuple[int, ...], float] = defaultdict(float)
-        for point, weight in current.items():
-            for value in values:
-                share = _share(dimension, point[dimension], value)
-                if share > _NEGLIGIBLE_SHARE:
-                    moved = (*point[:dimension], value, *point[dimension + 1 :])
-                    smeared[moved] += weight * share
-        current = smeared
-    return current
+    axes = (*GRID, LOADS)
+    won = [sorted(set(column)) for column in zip(*(tile.numbers for tile in weights), strict=True)]
+    if not won:
+        return {}
+    spread = np.zeros([len(values) for values in won])
+    for tile, weight in weights.items():
+        spread[tuple(map(list.index, won, tile.numbers))] += weight
+    for dimension, values in enumerate(axes):
+        shares = [[_share(dimension, from_, to) for from_ in won[dimension]] for to in values]
+        spread = np.moveaxis(np.tensordot(shares, spread, (1, dimension)), 0, dimension)
+    return dict(zip(itertools.product(*axes), spread.ravel().tolist(), strict=True))
 
 
 @functools.cache

@@ -156,12 +156,20 @@ def legal_tiles(
     """
     return tuple(
         tile
+        for tile in _runnable(problem, target, tma=tma)
+        if _height_makes_sense(tile.block_m, problem, tokens)
+        and _width_makes_sense(tile, problem, gemm)
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _runnable(problem: MoeProblem, target: Target, *, tma: bool) -> tuple[Tile, ...]:
+    return tuple(
+        tile
         for plain in grid()
         for tile in ((plain, replace(plain, tma=True)) if tma else (plain,))
         if _compiles(tile, problem)
         and estimate_shared_bytes(problem, tile.entry(), target.sm) <= target.shared_memory_bytes
-        and _height_makes_sense(tile.block_m, problem, tokens)
-        and _width_makes_sense(tile, problem, gemm)
     )
 
 

@@ -40,7 +40,7 @@ class Surrogate:
         """Take a tile as one whose latency will be known."""
         factors = self._factors()
         pivot = math.sqrt(max(self._variances[index], _SMALLEST_VARIANCE) + self._noise_variance)
-        column = (self._covariances(index) - factors @ factors[index]) / pivot
+        column = (self._covariances(index) - _product(factors, factors[index])) / pivot
         self._append(column)
         self._variances -= column * column
         self._chosen.append(index)
@@ -58,11 +58,11 @@ class Surrogate:
         for place, index in enumerate(self._chosen):
             known = values.get(index)
             if known is not None:
-                shared = float(factors[index, :place] @ solution[:place])
+                shared = float(_product(factors[index : index + 1, :place], solution[:place])[0])
                 residual = known - self._means[index] - shared
                 solution[place] = residual / self._pivots[place]
         deviations = np.sqrt(np.maximum(self._variances, _SMALLEST_VARIANCE))
-        return self._means + factors @ solution, deviations
+        return self._means + _product(factors, solution), deviations
 
     def _factors(self) -> Numbers:
         return self._columns[:, : len(self._chosen)]
@@ -78,6 +78,12 @@ class Surrogate:
         reach = _SQRT5 * np.sqrt(squared)
         near: Numbers = (1.0 + reach + reach * reach / 3.0) * np.exp(-reach)
         return _LEVEL_VARIANCE + _DEVIATION**2 * near
+
+
+def _product(matrix: Numbers, vector: Numbers) -> Numbers:
+    """Multiply without BLAS, which would wake a thread per core while compilers hold the cores."""
+    product: Numbers = np.einsum("ij,j->i", matrix, vector)
+    return product
 
 
 def positions_of(tiles: Sequence[Tile]) -> Numbers:

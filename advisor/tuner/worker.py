@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Generic, Protocol, TypeVar
 
@@ -63,7 +64,7 @@ class Broken:
 
 
 class Worker(Generic[J, A]):
-    """A spawned process with one job at a time and a time limit for it."""
+    """A process of its own with one job at a time and a time limit for it."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class Worker(Generic[J, A]):
         open_limit_s: float,
     ) -> None:
         """Start the process; it answers first with `Opened` or `Broken`, or is overdue."""
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
             target=target, args=(theirs, *arguments), name=name, daemon=True
@@ -127,6 +128,16 @@ class Worker(Generic[J, A]):
         self.process.kill()
         self.process.join(_CLOSING_S)
         self.connection.close()
+
+
+def import_ahead(*modules: str) -> None:
+    """Import modules where workers are forked from, in the background; none of them touches a GPU.
+
+    Importing torch takes seconds, in which the plan can be made. Without effect once a worker ran.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(modules))
+    forkserver.ensure_running()
 
 
 def serve_bench(connection: Connection, setup: Setup, gpu: int) -> None:

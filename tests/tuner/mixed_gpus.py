@@ -1,4 +1,4 @@
-"""A setup with GPUs of two kinds; a module of its own, so that spawned workers can import it."""
+"""A setup with GPUs of two kinds; a module of its own, so that workers can import it."""
 
 from __future__ import annotations
 
