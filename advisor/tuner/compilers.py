@@ -82,6 +82,8 @@ class Compilers:
     def close(self) -> None:
         """End all processes."""
         for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
             worker.kill()
 
     def _start(self, number: int) -> Worker[object, Failed | None]:

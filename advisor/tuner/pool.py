@@ -177,6 +177,8 @@ class LocalPool:
 
     def close(self) -> None:
         """End all workers."""
+        for lane in self._lanes:
+            lane.worker.end()
         self._compilers.close()
         for lane in self._lanes:
             lane.worker.kill()

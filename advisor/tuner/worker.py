@@ -123,9 +123,13 @@ class Worker(Generic[J, A]):
         """Say whether the job in hand has taken longer than its limit."""
         return time.monotonic() > self._deadline_s
 
+    def end(self) -> None:
+        """Order the process to end, without waiting for it: one that holds a GPU takes a while."""
+        self.process.kill()
+
     def kill(self) -> None:
         """End the process at once."""
-        self.process.kill()
+        self.end()
         self.process.join(_CLOSING_S)
         self.connection.close()
 
