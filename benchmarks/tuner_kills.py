@@ -59,6 +59,7 @@ def main() -> None:
         "measured_again_though_journalled": sum(one.again for one in rounds),
         "measured_twice_in_flight_at_the_kill": sum(one.in_flight for one in rounds),
     }
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "tuner_kills.json").write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
 

@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=48)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--release", default="0.5.23", help="whose tiles are in the space")
+    parser.add_argument("--kernel-of", type=Path, help="time this SGLang's kernel, not Advisor's")
     parser.add_argument("-o", "--out", required=True, type=Path)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,8 @@ def main() -> None:
             batch_sizes=numbers(options.batch_sizes),
             out=options.out,
             cache=options.cache,
-            kernel="bundled",
+            kernel="server" if options.kernel_of else "bundled",
+            sglang=options.kernel_of,
             sglang_version=options.release,
         )
     )

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parent.parent.parent
 def two_nodes() -> Iterator[object]:
     from ray.cluster_utils import Cluster
 
-    os.environ["PYTHONPATH"] = str(ROOT)
+    places = (str(ROOT), os.environ.get("PYTHONPATH"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
