@@ -84,6 +84,8 @@ def moe_gemm(
     even_Ks: tl.constexpr,
     c_sorted: tl.constexpr,
     swap_ab: tl.constexpr,
+    USE_GDC: tl.constexpr,
+    GDC_EARLY: tl.constexpr,
 ):
     """Multiply expert-sorted rows of A by their experts' weights.
 
@@ -93,7 +95,13 @@ def moe_gemm(
     BLOCK_SIZE_M rows, negative for none (the tile is zeroed). Scales: block-wise A
     `[tokens, K / group_k]` and B `[experts, N / group_n, K / group_k]`; per channel A `[tokens]`
     and B `[experts, N]`; per tensor A `[1]` and B `[experts]`. BLOCK_SIZE_K must divide group_k.
+    With `USE_GDC` it is launched before its predecessor has ended, waits for it, and lets its own
+    successor start at once (`GDC_EARLY`) or at its end.
     """
+    if USE_GDC:
+        tl.extra.cuda.gdc_wait()
+        if GDC_EARLY:
+            tl.extra.cuda.gdc_launch_dependents()
     block_scaled: tl.constexpr = (use_fp8_w8a8 or use_int8_w8a8) and (group_n > 0 and group_k > 0)
     pid_m, pid_n = _tile_of_program(EM, N, BLOCK_SIZE_M, BLOCK_SIZE_N, GROUP_SIZE_M)
     if pid_m * BLOCK_SIZE_M >= tl.load(num_tokens_post_padded_ptr):
@@ -210,6 +218,8 @@ def moe_gemm(
         stride_cn,
         BLOCK_SIZE_N,
     )
+    if USE_GDC and not GDC_EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from advisor.configs.entries import Entry
 from advisor.configs.names import ExpertDtype
 from advisor.configs.problem import Gemm, MoeProblem
-from advisor.configs.source import KernelSource, Parameter
+from advisor.configs.source import EARLY_SWITCH, KernelSource, Parameter
 from advisor.errors import InputError
 
 _SWAP_ROWS_BELOW = 64
@@ -85,16 +85,16 @@ def launch_of(
     Raises:
         InputError: If this kernel has a parameter that no read release has.
     """
+    early = source.early_launch and sm >= _HOPPER[0]
     values = (
         _grouped(problem, gemm, entry) if is_grouped(problem) else _main(problem, gemm, entry, sm)
-    )
+    ) | {EARLY_SWITCH: Fixed(value=early), "GDC_EARLY": Fixed(value=early)}
     arguments = tuple(
         (parameter.name, _bind(parameter, values, source)) for parameter in source.parameters
     )
-    names = {parameter.name for parameter in source.parameters}
     options: dict[str, int | bool] = {"num_warps": entry.warps, "num_stages": entry.stages}
     options |= dict(entry.options)
-    if "USE_GDC" in names and sm >= _HOPPER[0]:
+    if early:
         options["launch_pdl"] = True
     return Launch(arguments=arguments, options=tuple(options.items()))
 
@@ -173,8 +173,6 @@ def _main(problem: MoeProblem, gemm: Gemm, entry: Entry, sm: int) -> dict[str, A
         "per_channel_quant": Fixed(value=problem.per_channel),
         "c_sorted": Fixed(value=False),
         "swap_ab": Fixed(value=swaps_operands(problem, entry, sm)),
-        "USE_GDC": Fixed(value=sm >= _HOPPER[0]),
-        "GDC_EARLY": Fixed(value=sm >= _HOPPER[0]),
         "ROUTER_TOPK": Fixed(value=problem.top_k if gemm is Gemm.DOWN else 1),
     }
     switches = ("FUSE_ADD_TO_OUTPUT", "MASK_OUTPUT", "FUSE_SUM_ALL_REDUCE", "LORA_PRESERVE_BASE")

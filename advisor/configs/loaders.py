@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import cast
 
@@ -42,6 +42,7 @@ class Loader:
         low_memory_fp8_default: Smaller fp8 default tiles below 128 KiB of shared memory.
         up_tma_understood: Whether USE_TMA in an up file is taken out before the launch.
         padding_skipped: Whether the activation skips padding rows where down uses TMA.
+        early_launch: Whether the kernel is launched before its predecessor has ended.
         certain: False for a release between two read releases that differ, or newer than all.
     """
 
@@ -52,7 +53,8 @@ class Loader:
     fallback: tuple[str, ...] | None
     low_memory_fp8_default: bool
     up_tma_understood: bool
-    padding_skipped: bool
+    padding_skipped: bool = False
+    early_launch: bool = False
     certain: bool = True
 
 
@@ -75,8 +77,11 @@ def loader_of_version(version: str) -> Loader:
     following = rows[len(base) : len(base) + 1]
     border = [str(row["before"]) for row in following] or [str(_data()["newest_read"])]
     certain = wanted.release <= Version(border[0]).release
-    skipped = wanted.release >= Version(str(_data()["padding_skipped_since"])).release
-    return _loader(base[-1], certain=certain, padding_skipped=skipped)
+    skipped, early = (
+        wanted.release >= Version(str(_data()[f"{name}_since"])).release
+        for name in ("padding_skipped", "early_launch")
+    )
+    return replace(_loader(base[-1]), certain=certain, padding_skipped=skipped, early_launch=early)
 
 
 def kernel_paths() -> tuple[str, ...]:
@@ -98,7 +103,7 @@ def _rows() -> Sequence[Mapping[str, object]]:
     return cast("Sequence[Mapping[str, object]]", _data()["loaders"])
 
 
-def _loader(row: Mapping[str, object], *, certain: bool, padding_skipped: bool) -> Loader:
+def _loader(row: Mapping[str, object]) -> Loader:
     fallback = row["fallback"]
     return Loader(
         folder=str(row["folder"]),
@@ -108,6 +113,4 @@ def _loader(row: Mapping[str, object], *, certain: bool, padding_skipped: bool) 
         fallback=None if fallback == "disk" else tuple(cast("Sequence[str]", fallback)),
         low_memory_fp8_default=bool(row["low_memory_fp8_default"]),
         up_tma_understood=row["up_tma"] == "understood",
-        padding_skipped=padding_skipped,
-        certain=certain,
     )

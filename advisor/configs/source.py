@@ -6,7 +6,7 @@ import ast
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.configs.loaders import kernel_paths
@@ -15,6 +15,7 @@ from advisor.errors import InputError
 MAIN_KERNELS = ("fused_moe_kernel", "moe_gemm")
 GROUPED_KERNELS = ("fused_moe_kernel_gptq_awq", "moe_gemm_grouped")
 BUNDLED = Path(__file__).with_name("kernel.py")
+EARLY_SWITCH = "USE_GDC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class KernelSource:
         functions: Names of all lifted functions, in file order.
         digest: Hash of their code; comments and layout do not count.
         bundled: Whether this is Advisor's own kernel and not a server's.
+        early_launch: Whether it is launched before its predecessor has ended, on SM90 and newer.
     """
 
     path: Path
@@ -48,11 +50,20 @@ class KernelSource:
     parameters: tuple[Parameter, ...]
     digest: str
     bundled: bool
+    early_launch: bool = False
 
 
-def bundled_source(*, grouped: bool = False) -> KernelSource:
-    """Return Advisor's own kernel; `grouped` for 4-bit and grouped 8-bit weights."""
-    return read_source(BUNDLED, grouped=grouped)
+def bundled_source(*, grouped: bool = False, early_launch: bool = False) -> KernelSource:
+    """Return Advisor's own kernel.
+
+    Args:
+        grouped: For 4-bit and grouped 8-bit weights.
+        early_launch: As releases launch theirs from 0.5.20 on.
+    """
+    source = read_source(BUNDLED, grouped=grouped)
+    if not early_launch:
+        return source
+    return replace(source, early_launch=True, digest=f"{source.digest}-early")
 
 
 def server_source(package: Path, *, grouped: bool = False) -> KernelSource:
@@ -82,13 +93,16 @@ def read_source(path: Path, *, grouped: bool = False) -> KernelSource:
     functions = jit_functions(path)
     needed = _closure(kernel, functions)
     code = "\n".join(ast.unparse(functions[name]) for name in needed)
+    parameters = tuple(_parameters(functions[kernel]))
+    bundled = path == BUNDLED
     return KernelSource(
         path=path,
         kernel=kernel,
         functions=needed,
-        parameters=tuple(_parameters(functions[kernel])),
+        parameters=parameters,
         digest=hashlib.sha256(code.encode()).hexdigest(),
-        bundled=path == BUNDLED,
+        bundled=bundled,
+        early_launch=not bundled and any(one.name == EARLY_SWITCH for one in parameters),
     )
 
 

@@ -19,6 +19,9 @@ from advisor.tuner.work import Entrant, Failed, Outcome, Race, Timed, Trial
 
 _TILES_PER_HEIGHT = 4
 _LAST_PAIRS = 4
+_LAST_SHORT_PAIRS = 12
+_SHORT_US = 100.0
+"""Kernels that short overlap their neighbours, and single times say less about a pair (H200)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +198,9 @@ class BatchSearch:
             if (total := _pair_us(pair, times, one_tile=self._one_tile)) is not None
         }
         best = sorted(sums, key=lambda pair: (sums[pair], pair.up, pair.down))
-        chosen = dict.fromkeys([*best[:_LAST_PAIRS], *self.references.pairs])
+        short = bool(best) and sums[best[0]] < _SHORT_US
+        count = _LAST_SHORT_PAIRS if short else _LAST_PAIRS
+        chosen = dict.fromkeys([*best[:count], *self.references.pairs])
         return Race(tokens=self.tokens, entrants=tuple(pair.entrant for pair in chosen))
 
     def answers(self, race: Race, raced: Outcome) -> dict[Entrant, Timed | Failed]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.configs.files import read_config
-from advisor.configs.loaders import loader_of_version
+from advisor.configs.loaders import Loader, loader_of_version
 from advisor.configs.lookup import Request
 from advisor.configs.models import read_model
 from advisor.configs.names import ExpertDtype
@@ -136,7 +136,7 @@ def prepare(request: TuneRequest) -> Prepared:
         batch_sizes=check_batch_sizes(request.batch_sizes or SGLANG_BATCH_SIZES),
         effort=request.effort,
         loader=loader,
-        source=_source(request, tree),
+        source=_source(request, tree, loader),
         routing=_routing(request.routing),
         triton=triton,
         cache=(request.cache or _default_cache()).resolve(),
@@ -339,11 +339,11 @@ def _explicit_problem(request: TuneRequest) -> MoeProblem:
     )
 
 
-def _source(request: TuneRequest, tree: SglangTree | None) -> KernelSource:
+def _source(request: TuneRequest, tree: SglangTree | None, loader: Loader) -> KernelSource:
     if request.kernel == "server" and tree is None:
         raise ConfigError("--kernel server needs the server's SGLang: add --sglang DIR")
     if request.kernel == "bundled" or tree is None:
-        return bundled_source()
+        return bundled_source(early_launch=loader.early_launch)
     return server_source(tree.package)
 
 

@@ -8,7 +8,7 @@ from advisor.configs.problem import Gemm
 from advisor.tuner.batch import BatchSearch, Pair, References, Space
 from advisor.tuner.search import Effort
 from advisor.tuner.space import Tile
-from advisor.tuner.work import Failed, Failure, Outcome, Timed, Trial
+from advisor.tuner.work import Failed, Failure, Outcome, Raced, Timed, Trial
 
 EFFORT = Effort(seeds=4, evaluations=12, round_size=4, worthwhile_ratio=0.0, finalists=3)
 TILES = tuple(
@@ -93,6 +93,20 @@ def test_heats_hold_single_gemms_and_the_final_pairs_with_the_reference() -> Non
     assert all((entrant.up is None) != (entrant.down is None) for entrant in heats.entrants)
     final = one.final(heats, Failed(failure=Failure.CRASHED, text="gone"))
     assert DEFAULT.entrant in final.entrants
+
+
+@pytest.mark.parametrize(("latency_us", "most"), [(10.0, 12), (1000.0, 4)])
+def test_more_pairs_of_short_kernels_meet_in_the_final(latency_us: float, most: int) -> None:
+    one = search()
+    run(one)
+    heats = one.heats()
+    assert heats is not None
+    answers = tuple(Timed(samples_us=(latency_us + place,)) for place in range(len(heats.entrants)))
+    final = one.final(heats, Raced(answers=answers))
+    pairs = [entrant for entrant in final.entrants if entrant != DEFAULT.entrant]
+    possible = len([pair for pair in one.screened() if pair != DEFAULT])
+    assert min(4, possible) <= len(pairs) <= most
+    assert len(pairs) > 4 or latency_us > 100
 
 
 def test_nothing_that_runs_means_no_heats() -> None:

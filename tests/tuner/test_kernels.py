@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.configs.compiler import build_kernel
 from advisor.configs.launch import Descriptor, Fixed, Integer
 from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
 from advisor.configs.source import bundled_source, server_source
@@ -120,3 +121,35 @@ def test_early_launches_end_where_the_release_ends_them(
         for gemm, tokens in ((Gemm.UP, 512), (Gemm.UP, 513), (Gemm.DOWN, 64), (Gemm.DOWN, 65))
     }
     assert [known == Fixed(value=True) for known in early.values()] == [True, False, True, False]
+
+
+def test_advisors_kernel_starts_early_where_the_release_does() -> None:
+    early = replace(KERNELS, source=bundled_source(early_launch=True))
+    part = Part(gemm=Gemm.UP, tile=TILE)
+    assert arguments(early, part)["USE_GDC"] == Fixed(value=True)
+    assert dict(early.launch(part, 64).options)["launch_pdl"] is True
+    for other in (KERNELS, replace(early, target=target_of_gpu("A100"))):
+        assert arguments(other, part)["USE_GDC"] == Fixed(value=False)
+        assert "launch_pdl" not in dict(other.launch(part, 64).options)
+    assert early.source.digest != KERNELS.source.digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "early"), [(512, True), (513, False)])
+def test_a_kernel_launched_early_waits_and_lets_its_successor_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, early: bool
+) -> None:
+    pytest.importorskip("triton", reason="needs the extra [verify]")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernels = replace(KERNELS, source=bundled_source(early_launch=True))
+    code = machine_code(kernels, rows)
+    wait, release = (code.index(f"griddepcontrol.{word}") for word in ("wait", "launch_dependents"))
+    assert wait < release
+    assert (release < code.index("mma.sync")) == early
+    assert (release > code.rindex("st.global")) != early
+    assert "griddepcontrol" not in machine_code(KERNELS, rows)
+
+
+def machine_code(kernels: Kernels, tokens: int) -> str:
+    launch = kernels.launch(Part(gemm=Gemm.UP, tile=TILE), tokens)
+    return str(build_kernel(kernels.source, launch, kernels.target.sm).asm["ptx"])
