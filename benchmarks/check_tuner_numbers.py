@@ -70,7 +70,10 @@ def main() -> int:
     parser.add_argument("-o", "--out", required=True, type=Path)
     options = parser.parse_args()
     device = local_gpus()[0].name
-    sources = [("Advisor", bundled_source())]
+    sources = [
+        ("Advisor", bundled_source()),
+        ("Advisor, launched early", bundled_source(early_launch=True)),
+    ]
     sources += [(path.parent.name, server_source(path)) for path in options.sglang]
     rows: list[dict[str, object]] = []
     with (
