@@ -26,8 +26,9 @@ from tempfile import TemporaryDirectory
 
 from advisor.configs.problem import Gemm, target_of_gpu
 from advisor.resources import parse_yaml
+from advisor.tuner.effort import EFFORTS
 from advisor.tuner.prior import Prior, parse_prior
-from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, Strategy
+from advisor.tuner.search import GuidedSearch, RandomSearch, Strategy
 from advisor.tuner.simulate import Table, problem_of_table, read_tables, simulate
 from advisor.tuner.space import Tile, legal_tiles
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.launches import environment_of
-from advisor.errors import ConfigError
+from advisor.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from advisor.tuner.request import TuneRequest
@@ -209,6 +210,8 @@ def tune_command(
     several. One that cannot be tuned is told and passed over. Exit codes: 0 all others were tuned,
     2 none could be or one failed, 130 after Ctrl-C, which ends all.
     """
+    if not dry_run:
+        _check_numpy()
     if simulate is not None:
         return _simulate(simulate)
     from advisor.cli.tune_runs import plan_all, precompile_all, tune_all
@@ -257,6 +260,11 @@ def _from_log(request: TuneRequest, log: str) -> tuple[TuneRequest, ...]:
     if request.shape is not None:
         raise ConfigError("--from LOG tells the shapes: leave --shape out, or --from")
     return requests_for(request, missing_in_runs(server_runs(log), log))
+
+
+def _check_numpy() -> None:
+    if importlib.util.find_spec("numpy") is None:
+        raise MissingExtraError("advisor tune", "tune")
 
 
 def _simulate(path: Path) -> int:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from advisor.configs.problem import Gemm
+from advisor.tuner.effort import Ceiling, Effort
 from advisor.tuner.pairing import answers_of, paired
-from advisor.tuner.search import Ceiling, Effort, GuidedSearch, best_of
-from advisor.tuner.space import Tile
+from advisor.tuner.space import Tile, best_of
 from advisor.tuner.work import Entrant, Failed, Outcome, Race, Timed, Trial
 
 _TILES_PER_HEIGHT = 4
@@ -100,6 +100,8 @@ class BatchSearch:
             neighbours: Winners of near batch sizes, tried first.
             one_tile: Both GEMMs must use the same tile, as in releases without a down file.
         """
+        from advisor.tuner.search import GuidedSearch  # brings numpy, which a dry run does without
+
         self.tokens = tokens
         self.references = references
         self.outstanding: set[Trial] = set()

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
+from advisor.tuner.effort import EFFORTS
 from advisor.tuner.prior import Prior, shipped_prior
-from advisor.tuner.search import EFFORTS, GuidedSearch, RandomSearch, Strategy
+from advisor.tuner.search import GuidedSearch, RandomSearch, Strategy
 from advisor.tuner.simulate import Curve, Table, problem_of_table, read_tables, simulate
 from advisor.tuner.space import legal_tiles
 

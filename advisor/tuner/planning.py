@@ -11,10 +11,10 @@ from advisor.configs.lookup import Lookup, Outcome
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.knowledge.gpus import find_gpu
 from advisor.tuner.batch import Pair, References, Space
+from advisor.tuner.effort import Effort
 from advisor.tuner.prior import Prior
 from advisor.tuner.problem import config_name, padding_traffic_bytes
 from advisor.tuner.run import Plan
-from advisor.tuner.search import Effort
 from advisor.tuner.space import GRID, Tile, legal_tiles, tile_of, tma_serves
 
 _SLOW_GB_S = 1000

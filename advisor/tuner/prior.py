@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
-
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import ConfigError
 from advisor.resources import read_data
@@ -77,6 +75,8 @@ def family_of(problem: MoeProblem) -> str:
 
 def _spread(weights: Mapping[Tile, float]) -> Mapping[tuple[int, ...], float]:
     """Smear the winners' weights over the grid, one dimension after the other."""
+    import numpy as np
+
     axes = (*GRID, LOADS)
     won = [sorted(set(column)) for column in zip(*(tile.numbers for tile in weights), strict=True)]
     if not won:

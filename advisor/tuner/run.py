@@ -17,9 +17,9 @@ from advisor.tuner.decide import (
     decide_screened,
     keep_unmeasured,
 )
+from advisor.tuner.effort import Effort
 from advisor.tuner.journal import Journal
 from advisor.tuner.pool import Done, Pool
-from advisor.tuner.search import Effort
 from advisor.tuner.work import Failed, Failure, Outcome, Race, Trial, Work
 
 ROOT_EVERY = 4

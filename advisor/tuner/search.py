@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from advisor.tuner.space import GRID, Tile
+from advisor.tuner.effort import Ceiling, Effort
+from advisor.tuner.space import GRID, Tile, best_of
 from advisor.tuner.surrogate import Numbers, Surrogate, positions_of
 
 _PRIOR_STRENGTH = 0.1
@@ -18,39 +19,6 @@ _SMALLEST_SCORE = 1e-4
 _SEED_SPREAD = 0.7
 _POLISHED_TILES = 2
 _GROUP = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How much to measure; every number of the search in one place.
-
-    Attributes:
-        seeds: Tiles of the first round, by the prior and spread out.
-        evaluations: Tiles per GEMM and batch size at most, seeds included; a few variants of the
-            best come on top.
-        round_size: Tiles asked at once; what is asked depends on whole rounds only, so that a
-            resumed run asks the same.
-        worthwhile_ratio: A round whose best expected gain is below this share ends the search.
-        finalists: Pairs of tiles in the final shoot-out.
-        noise_ratio: Spread of one screening measurement.
-    """
-
-    seeds: int
-    evaluations: int
-    round_size: int
-    worthwhile_ratio: float
-    finalists: int
-    noise_ratio: float = 0.008
-
-
-EFFORTS = {
-    "quick": Effort(seeds=10, evaluations=22, round_size=6, worthwhile_ratio=0.002, finalists=4),
-    "normal": Effort(seeds=16, evaluations=40, round_size=8, worthwhile_ratio=0.001, finalists=8),
-    "thorough": Effort(seeds=24, evaluations=160, round_size=8, worthwhile_ratio=0.0, finalists=8),
-}
-
-Ceiling = Callable[[int], float]
-"""Gives, for a BLOCK_SIZE_M, the latency in us below which a tile would be an improvement."""
 
 
 class Strategy(Protocol):
@@ -235,8 +203,3 @@ class RandomSearch:
 
     def tell(self, tile: Tile, latency_us: float | None) -> None:
         """Ignore the answer."""
-
-
-def best_of(values: Mapping[Tile, float], count: int) -> tuple[Tile, ...]:
-    """Return the `count` fastest tiles, fastest first; ties by the tile's numbers."""
-    return tuple(sorted(values, key=lambda tile: (values[tile], tile))[:count])

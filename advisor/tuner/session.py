@@ -14,6 +14,7 @@ from advisor.configs.lookup import Lookup
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
 from advisor.knowledge.gpus import find_gpu
+from advisor.tuner.effort import EFFORTS
 from advisor.tuner.gpus import LocalGpu
 from advisor.tuner.journal import Journal
 from advisor.tuner.kernels import Kernels
@@ -25,7 +26,6 @@ from advisor.tuner.problem import config_name, label, weight_bytes
 from advisor.tuner.report import Conditions
 from advisor.tuner.routing import Routing, RoutingKind
 from advisor.tuner.run import Plan, Progress, Run
-from advisor.tuner.search import EFFORTS
 
 _COMPILE_S = 0.6
 _TRIAL_S = 0.012

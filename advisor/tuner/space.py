@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from advisor.configs.entries import Entry
@@ -192,3 +193,8 @@ def _height_makes_sense(block_m: int, problem: MoeProblem, tokens: int) -> bool:
 def _width_makes_sense(tile: Tile, problem: MoeProblem, gemm: Gemm) -> bool:
     columns, depth = extent(problem, gemm)
     return tile.block_n < 2 * max(columns, GRID[1][0]) and tile.block_k < 2 * max(depth, GRID[2][0])
+
+
+def best_of(values: Mapping[Tile, float], count: int) -> tuple[Tile, ...]:
+    """Return the `count` fastest tiles, fastest first; ties by the tile's numbers."""
+    return tuple(sorted(values, key=lambda tile: (values[tile], tile))[:count])

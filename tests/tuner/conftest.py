@@ -10,12 +10,12 @@ import pytest
 
 from advisor.configs.loaders import loader_of_version
 from advisor.configs.problem import MoeProblem, target_of_gpu
+from advisor.tuner.effort import Effort
 from advisor.tuner.planning import make_plan
 from advisor.tuner.pool import Done
 from advisor.tuner.prior import Prior
 from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.run import Plan
-from advisor.tuner.search import Effort
 from advisor.tuner.work import Outcome, Work
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "tuner"

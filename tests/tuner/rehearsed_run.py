@@ -10,6 +10,7 @@ from pathlib import Path
 
 from advisor.configs.loaders import loader_of_version
 from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
+from advisor.tuner.effort import Effort
 from advisor.tuner.journal import Journal
 from advisor.tuner.output import config_text
 from advisor.tuner.planning import make_plan
@@ -17,7 +18,6 @@ from advisor.tuner.pool import LocalPool
 from advisor.tuner.prior import Prior
 from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.run import Progress, Run
-from advisor.tuner.search import Effort
 
 PROBLEM = MoeProblem(experts=16, width=256, hidden=1024, top_k=4)
 BATCH_SIZES = (1, 16, 64, 256, 1024, 4096)

@@ -6,7 +6,7 @@ import pytest
 
 from advisor.configs.problem import Gemm
 from advisor.tuner.batch import BatchSearch, Pair, References, Space
-from advisor.tuner.search import Effort
+from advisor.tuner.effort import Effort
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Failed, Failure, Outcome, Raced, Timed, Trial
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from advisor.cli.tune import tune_command
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, MissingExtraError
 
 SHAPE = ["--shape", "128,768,2048,8"]
 LOGS = Path(__file__).parent.parent / "fixtures" / "logs"
@@ -131,3 +134,28 @@ def test_simulating_needs_no_gpu(recorded: Callable[[str], Path]) -> None:
     assert result.return_value == 0
     assert "guided" in result.output
     assert "random" in result.output
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+from advisor.__main__ import main
+main()
+"""
+
+
+def test_a_dry_run_does_without_numpy(tmp_path: Path) -> None:
+    arguments = [*SHAPE, "--rehearse", "--dry-run", "-o", str(tmp_path)]
+    command = [sys.executable, "-c", WITHOUT_NUMPY, "tune", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "expected: about" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--rehearse"], ["--precompile", "--gpu", "H200"]])
+def test_what_searches_without_numpy_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"sglang-advisor\[tune\]"):
+        run(*SHAPE, *arguments)

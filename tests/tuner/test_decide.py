@@ -7,8 +7,8 @@ import pytest
 from advisor.configs.problem import Gemm
 from advisor.tuner.batch import BatchSearch, Pair, References, Space
 from advisor.tuner.decide import Choice, Origin, Proof, decide_raced, decide_screened
+from advisor.tuner.effort import Effort
 from advisor.tuner.pairing import paired
-from advisor.tuner.search import Effort
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Entrant, Failed, Failure, Race, Raced, Timed, Trial
 

@@ -13,9 +13,9 @@ from advisor.configs.lookup import Lookup, Outcome, Source
 from advisor.configs.names import ExpertDtype
 from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
 from advisor.tuner.batch import Space
+from advisor.tuner.effort import EFFORTS
 from advisor.tuner.planning import make_plan, references_of
 from advisor.tuner.prior import Prior
-from advisor.tuner.search import EFFORTS
 from advisor.tuner.space import Tile
 
 QWEN = MoeProblem(experts=128, width=768, hidden=2048, top_k=8)
