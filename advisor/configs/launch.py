@@ -85,7 +85,7 @@ def launch_of(
     Raises:
         InputError: If this kernel has a parameter that no read release has.
     """
-    early = source.early_launch and sm >= _HOPPER[0]
+    early = launches_early(source, sm)
     values = (
         _grouped(problem, gemm, entry) if is_grouped(problem) else _main(problem, gemm, entry, sm)
     ) | {EARLY_SWITCH: Fixed(value=early), "GDC_EARLY": Fixed(value=early)}
@@ -97,6 +97,11 @@ def launch_of(
     if early:
         options["launch_pdl"] = True
     return Launch(arguments=arguments, options=tuple(options.items()))
+
+
+def launches_early(source: KernelSource, sm: int) -> bool:
+    """Say whether a kernel is launched before its predecessor has ended on a GPU."""
+    return source.early_launch and sm >= _HOPPER[0]
 
 
 def _bind(parameter: Parameter, values: Mapping[str, Argument], source: KernelSource) -> Argument:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.configs.compiler import build_kernel
-from advisor.configs.launch import Argument, Fixed, Integer, Launch, launch_of
+from advisor.configs.launch import Argument, Fixed, Integer, Launch, launch_of, launches_early
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
 from advisor.tuner.problem import padded_rows
@@ -44,7 +44,7 @@ class Kernels:
         general = launch_of(self.source, self.problem, part.gemm, entry, self.target.sm)
         rows = tokens * self.problem.top_k
         inputs = tokens if part.gemm is Gemm.UP else rows
-        early = "launch_pdl" in dict(general.options) and inputs <= EARLY_ROWS
+        early = launches_early(self.source, self.target.sm) and inputs <= EARLY_ROWS
         known: dict[str, Argument] = {
             "EM": Integer(value=padded_rows(self.problem, tokens, part.tile.block_m)),
             "num_valid_tokens": Integer(value=rows),

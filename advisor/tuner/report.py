@@ -14,6 +14,11 @@ from advisor.tuner.run import Result
 
 SCHEMA_VERSION = 1
 _WORTH_SAYING_RATIO = 1.02
+_SHORT_US = 60.0
+_LEGEND = (
+    "Latency of both GEMMs of one MoE layer, in us (median of the last race). Default: SGLang's built-in "
+    "tile. Today: what the server's files give now. Memory floor: the time to read the weights once."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,7 @@ class Conditions:
         routing: How experts were drawn.
         bandwidth_gb_s: The GPU's memory bandwidth by its data sheet; None if not known.
         versions: Name and version of what matters: triton, torch, driver, sglang.
+        early_launch: Whether kernels are launched before their predecessor has ended.
     """
 
     problem: MoeProblem
@@ -34,19 +40,17 @@ class Conditions:
     routing: str
     bandwidth_gb_s: int | None
     versions: tuple[tuple[str, str], ...]
+    early_launch: bool = False
 
 
 def report_markdown(result: Result, conditions: Conditions) -> str:
     """Return the report as Markdown."""
-    versions = ", ".join(f"{name} {version}" for name, version in conditions.versions)
     lines = [
         f"# MoE tuning: {label(conditions.problem)}",
         "",
-        f"- GPU: {conditions.gpus} x {conditions.device}; {versions}",
-        f"- kernel: {conditions.kernel}; routing: {conditions.routing}; weights cold in L2",
-        f"- {_effort_line(result)}",
+        *(f"- {line}" for line in _circumstances(result, conditions)),
         "",
-        "Latency of both GEMMs of one MoE layer, in us (median of the last race).",
+        _LEGEND,
         "",
         "| batch | default | today | chosen | gain | spread | of memory floor | entry | note |",
         "|---:|---:|---:|---:|---:|---:|---:|---|---|",
@@ -55,6 +59,15 @@ def report_markdown(result: Result, conditions: Conditions) -> str:
         *(f"- {line}" for line in conclusions(result, conditions)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _circumstances(result: Result, conditions: Conditions) -> tuple[str, ...]:
+    versions = ", ".join(f"{name} {version}" for name, version in conditions.versions)
+    return (
+        f"GPU: {conditions.gpus} x {conditions.device}; {versions}",
+        f"kernel: {conditions.kernel}; routing: {conditions.routing}; weights cold in L2",
+        _effort_line(result),
+    )
 
 
 def _effort_line(result: Result) -> str:
@@ -102,9 +115,8 @@ def conclusions(result: Result, conditions: Conditions) -> tuple[str, ...]:
     gains = {choice.tokens: choice.gain_ratio for choice in result.choices if choice.gain_ratio}
     tuned = [choice for choice in result.choices if choice.origin is Origin.TUNED]
     worth = [tokens for tokens, gain in gains.items() if gain >= _WORTH_SAYING_RATIO]
-    lines = [
-        f"{len(tuned)} of {len(result.choices)} entries are new; the others keep what is there"
-    ]
+    others = "; the others keep what is there" if len(tuned) < len(result.choices) else ""
+    lines = [f"{len(tuned)} of {len(result.choices)} entries are new{others}"]
     if not gains:
         return (*lines, "nothing was timed against what the server has now")
     mean = math.exp(sum(map(math.log, gains.values())) / len(gains))
@@ -117,7 +129,11 @@ def conclusions(result: Result, conditions: Conditions) -> tuple[str, ...]:
         lines.append(f"worth it (2 % or more) at batch {', '.join(map(str, worth))}")
     else:
         lines.append("tuning is worth nothing for this shape: no batch gains 2 %")
-    lines += [*_bounds(result.choices), _memory_line(result.choices, conditions)]
+    lines += [
+        *_bounds(result.choices),
+        _memory_line(result.choices, conditions),
+        _overlap_line(tuned, conditions),
+    ]
     return tuple(line for line in lines if line)
 
 
@@ -151,6 +167,16 @@ def _memory_line(choices: Sequence[Choice], conditions: Conditions) -> str:
     return (
         f"at batch {', '.join(map(str, bound))} reading the weights once takes over 80 % of the "
         "time: no tile can do much better"
+    )
+
+
+def _overlap_line(tuned: Sequence[Choice], conditions: Conditions) -> str:
+    short = [one.tokens for one in tuned if one.chosen_us and one.chosen_us < _SHORT_US]
+    if not short or not conditions.early_launch:
+        return ""
+    return (
+        f"at batch {', '.join(map(str, short))} the kernels are so short that the server overlaps them "
+        "with the activation between them, which was not timed: take a gain of a few percent with care"
     )
 
 
@@ -202,17 +228,22 @@ def report_html(result: Result, conditions: Conditions, plot: str) -> str:
         "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(row)) + "</tr>"
         for row in (_row(choice, conditions) for choice in result.choices)
     )
-    says = "".join(f"<li>{html.escape(line)}</li>" for line in conclusions(result, conditions))
+    under = _items(_circumstances(result, conditions))
+    says = _items(conclusions(result, conditions))
     title = html.escape(f"MoE tuning: {label(conditions.problem)} on {conditions.device}")
     head = "".join(f"<th>{name}</th>" for name in heads)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         "<style>body{font-family:sans-serif;max-width:72em;margin:2em auto}"
         "td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #ddd}"
-        "td:nth-last-child(-n+2){text-align:left}</style></head>\n"
-        f"<body><h1>{title}</h1>\n<p>{html.escape(_effort_line(result))}</p>\n<ul>{says}</ul>\n"
-        f"{plot}\n<table><tr>{head}</tr>\n{body}\n</table></body></html>\n"
+        "td:nth-last-child(-n+2),th:nth-last-child(-n+2){text-align:left}</style></head>\n"
+        f"<body><h1>{title}</h1>\n<ul>{under}</ul>\n<ul>{says}</ul>\n{plot}\n"
+        f"<p>{html.escape(_LEGEND)}</p>\n<table><tr>{head}</tr>\n{body}\n</table></body></html>\n"
     )
+
+
+def _items(lines: Sequence[str]) -> str:
+    return "".join(f"<li>{html.escape(line)}</li>" for line in lines)
 
 
 def _cells(row: str) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from advisor.configs.launch import launches_early
 from advisor.configs.loaders import Loader
 from advisor.configs.lookup import Lookup
 from advisor.configs.problem import Gemm, MoeProblem, Target
@@ -126,6 +127,7 @@ class Session:
             routing=self.routing_name,
             bandwidth_gb_s=gpu.bandwidth_gb_s if gpu else None,
             versions=tuple((name, version) for name, version in versions if version),
+            early_launch=launches_early(self.source, self.target.sm),
         )
 
     def expected_s(self) -> float:

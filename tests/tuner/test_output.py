@@ -12,6 +12,7 @@ from advisor.configs.entries import parse_table
 from advisor.configs.loaders import loader_of_version
 from advisor.configs.names import parse_moe_name
 from advisor.configs.problem import MoeProblem
+from advisor.tuner.decide import Origin
 from advisor.tuner.journal import Journal
 from advisor.tuner.output import Tuned, config_paths, documents
 from advisor.tuner.report import Conditions, conclusions
@@ -102,6 +103,26 @@ def test_a_shape_that_gains_nothing_is_called_that(tuned: Tuned) -> None:
     )
     lines = conclusions(replace(tuned.result, choices=choices), tuned.conditions)
     assert any("worth nothing" in line for line in lines)
+
+
+def test_short_kernels_that_the_server_overlaps_are_named(tuned: Tuned) -> None:
+    early = replace(tuned.conditions, early_launch=True)
+    short = replace(tuned.result.choices[0], origin=Origin.TUNED, chosen_us=25.0, default_us=30.0)
+    result = replace(tuned.result, choices=(short, *tuned.result.choices[1:]))
+    lines = conclusions(result, early)
+    assert any("which was not timed" in line and "batch 1" in line for line in lines)
+    assert not any("not timed" in line for line in conclusions(result, tuned.conditions))
+    long = replace(short, chosen_us=250.0)
+    assert not any(
+        "not timed" in line for line in conclusions(replace(result, choices=(long,)), early)
+    )
+
+
+def test_both_pages_say_where_and_how_was_measured(tuned: Tuned) -> None:
+    texts = documents(tuned)
+    for name in ("tune-report.md", "tune-report.html"):
+        assert "1 x NVIDIA H200; triton 3.6.0" in texts[name]
+        assert "routing: uniform" in texts[name]
 
 
 def test_a_run_without_any_latency_still_reports(tuned: Tuned) -> None:
