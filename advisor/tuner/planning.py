@@ -51,6 +51,15 @@ def make_plan(  # noqa: PLR0913  (all of them needed, four keyword-only)
     )
 
 
+def tma_gemms(problem: MoeProblem, target: Target, loader: Loader) -> tuple[Gemm, ...]:
+    """Return the GEMMs whose tiles are tried with TMA, too."""
+    understood = {
+        Gemm.UP: loader.up_tma_understood,
+        Gemm.DOWN: loader.down is not DownRule.NONE,
+    }
+    return tuple(gemm for gemm in Gemm if understood[gemm] and tma_serves(problem, target))
+
+
 def references_of(
     problem: MoeProblem, target: Target, tokens: int, loader: Loader, today: Lookup | None
 ) -> References:
@@ -82,13 +91,10 @@ def _with_height(tile: Tile, block_m: int) -> Tile:
 def _spaces(
     problem: MoeProblem, target: Target, tokens: int, loader: Loader, prior: Prior
 ) -> Mapping[Gemm, Space]:
-    understood = {
-        Gemm.UP: loader.up_tma_understood,
-        Gemm.DOWN: loader.down is not DownRule.NONE,
-    }
+    with_tma = tma_gemms(problem, target, loader)
     spaces = {}
     for gemm in Gemm:
-        tma = understood[gemm] and tma_serves(problem, target)
+        tma = gemm in with_tma
         tiles = legal_tiles(problem, gemm, tokens, target, tma=tma)
         scores = prior.scores(tiles, problem, gemm, tokens, target.sm)
         charged = tma and gemm is Gemm.DOWN and not loader.padding_skipped

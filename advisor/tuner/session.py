@@ -20,7 +20,7 @@ from advisor.tuner.gpus import LocalGpu
 from advisor.tuner.journal import Journal
 from advisor.tuner.kernels import Kernels
 from advisor.tuner.output import Tuned, files_of
-from advisor.tuner.planning import make_plan
+from advisor.tuner.planning import make_plan, tma_gemms
 from advisor.tuner.pool import Pool
 from advisor.tuner.prior import shipped_prior
 from advisor.tuner.problem import config_name, label, weight_bytes
@@ -86,19 +86,23 @@ class Session:
         recorded = self.routing.kind is RoutingKind.RECORDED
         return "recorded loads" if recorded else str(self.routing.kind)
 
-    def plan(self) -> Plan:
-        """Return the spaces and references.
+    @property
+    def cautious_loader(self) -> Loader:
+        """Return the release's rules; where it is not known, no up file asks for TMA.
 
-        Where the release is not known, no up file asks for TMA: before 0.5.18 that stops the server.
+        Before 0.5.18 that would stop the server.
         """
-        loader = self.loader
-        if not self.sglang:
-            loader = replace(loader, up_tma_understood=False, padding_skipped=False)
+        if self.sglang:
+            return self.loader
+        return replace(self.loader, up_tma_understood=False, padding_skipped=False)
+
+    def plan(self) -> Plan:
+        """Return the spaces and references."""
         return make_plan(
             self.problem,
             self.target,
             self.batch_sizes,
-            loader=loader,
+            loader=self.cautious_loader,
             prior=shipped_prior(),
             effort=EFFORTS[self.effort],
             today=self.today,
@@ -173,6 +177,7 @@ def plan_text(session: Session, out: Path) -> str:
             f"kernel: {session.kernel_name}; routing: {session.routing_name}",
             f"GPU {gpus}; {session.compilers} compile processes; {gib:.1f} GiB of weights per GPU",
             f"effort {session.effort}: up to {effort.evaluations} tiles per GEMM and batch size",
+            f"tiles with TMA: {_tma(session)}",
             f"today: {_today(session.today)}",
             f"expected: about {max(1, round(minutes))} min from a cold cache{budget}",
             "files:",
@@ -181,6 +186,14 @@ def plan_text(session: Session, out: Path) -> str:
             f"journal: {session.journal} ({'continues' if session.journal.exists() else 'new'})",
         ]
     )
+
+
+def _tma(session: Session) -> str:
+    gemms = tma_gemms(session.problem, session.target, session.cautious_loader)
+    hint = ""
+    if not session.sglang and gemms:
+        hint = "; for up, too, say which release with --sglang or --sglang-version"
+    return (" and ".join(gemms) or "none") + hint
 
 
 def _today(today: Lookup | None) -> str:

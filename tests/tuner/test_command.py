@@ -47,6 +47,19 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ([], "tiles with TMA: down; for up, too, say which release"),
+        (["--sglang-version", "0.5.23"], "tiles with TMA: up and down\n"),
+        (["--sglang-version", "0.5.12"], "tiles with TMA: down\n"),
+        (["--sglang-version", "0.5.3"], "tiles with TMA: none\n"),
+    ],
+)
+def test_the_plan_says_where_tma_is_tried(version: list[str], line: str) -> None:
+    assert line in run(*SHAPE, *version, "--gpu", "H200", "--dry-run").output
+
+
 def test_a_short_budget_lowers_the_effort() -> None:
     result = run(*SHAPE, "--rehearse", "--dry-run", "--compilers", "1", "--budget", "30s")
     assert "effort quick" in result.output
