@@ -118,7 +118,7 @@ def tune_all(requests: Sequence[TuneRequest], *, ray: str | None, force: bool) -
         AdvisorError: If none can be tuned, a GPU is in use, or the only shape fails.
     """
     if ray is None and not requests[0].rehearse:
-        import_ahead("torch", "triton", "advisor.tuner.bench")
+        import_ahead("advisor.tuner.ahead", "triton", "advisor.tuner.bench")
     tasks = _tasks(requests, err=True)
     _check_free(tasks[0].session, force=force)
     end_s = time.monotonic() + (tasks[0].request.budget_s or 0.0)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from typing import Generic, Protocol, TypeVar
 
 from advisor.tuner.work import Failed, Outcome, Work
@@ -19,6 +20,7 @@ J = TypeVar("J")
 A = TypeVar("A")
 
 _CLOSING_S = 2.0
+_START_PAUSES_S = (0.1, 1.0)
 
 
 class Bench(Protocol):
@@ -79,12 +81,22 @@ class Worker(Generic[J, A]):
         self.process = context.Process(
             target=target, args=(theirs, *arguments), name=name, daemon=True
         )
-        self.process.start()
+        self._start(context)
         theirs.close()
         self.name = name
         self.job: J | None = None
         self.ready = False
         self._deadline_s = time.monotonic() + open_limit_s
+
+    def _start(self, context: ForkServerContext) -> None:
+        """Start the process, even if the one that it is forked from dies (of an import ahead)."""
+        for pause_s in _START_PAUSES_S:
+            try:
+                return self.process.start()
+            except (EOFError, OSError):
+                context.set_forkserver_preload([])
+                time.sleep(pause_s)
+        return self.process.start()
 
     def send(self, job: J, limit_s: float) -> None:
         """Give the worker a job; a dead worker shows at the next `receive`."""

@@ -1,6 +1,6 @@
 """A tuning run with a made-up GPU, for tests that kill it: prints a line per measurement.
 
-python rehearsed_run.py FOLDER [--lanes N]
+python rehearsed_run.py FOLDER [--lanes N] [--ahead MODULE]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from advisor.tuner.pool import LocalPool
 from advisor.tuner.prior import Prior
 from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.run import Progress, Run
+from advisor.tuner.worker import import_ahead
 
 PROBLEM = MoeProblem(experts=16, width=256, hidden=1024, top_k=4)
 BATCH_SIZES = (1, 16, 64, 256, 1024, 4096)
@@ -29,7 +30,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--deadly", type=float, default=0.0)
+    parser.add_argument("--ahead", default="")
     options = parser.parse_args()
+    if options.ahead:
+        import_ahead(options.ahead)
     folder: Path = options.folder
     plan = make_plan(
         PROBLEM,

@@ -95,6 +95,21 @@ def test_a_worker_killed_from_outside_loses_nothing(tmp_path: Path) -> None:
     assert isinstance(done.outcome, Timed)
 
 
+def test_a_broken_import_ahead_stops_no_worker(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise OSError('libcudart.so.12')", encoding="utf-8")
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12')", encoding="utf-8")
+    for module, noise in (("broken", True), ("advisor.tuner.ahead", False)):
+        finished = subprocess.run(
+            [sys.executable, str(RUNNER), str(tmp_path), "--ahead", module],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "finished" in finished.stdout
+        assert ("libcudart" in finished.stderr) == noise
+
+
 def test_cancelled_work_is_given_back() -> None:
     with open_pool(Rehearsal(problem=PROBLEM, delay_s=0.05)) as pool:
         works: list[Work] = [trial(tokens=tokens) for tokens in (1, 2, 4, 8)]
