@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.configs.names import ExpertDtype
-from advisor.configs.problem import MoeProblem, target_of_gpu
+from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
 from advisor.configs.source import KernelSource, bundled_source, server_source
 from advisor.tuner.bench import GpuSetup
 from advisor.tuner.gpus import local_gpus
@@ -107,7 +107,7 @@ def main() -> int:
 def run_check(check: Check) -> list[dict[str, object]]:
     target = target_of_gpu(check.device)
     kernels = Kernels(source=check.source, problem=check.problem, target=target, cache=check.cache)
-    tma = tma_serves(check.problem, target)
+    tma = all(tma_serves(check.problem, gemm, target) for gemm in Gemm)
     races = [Race(tokens=tokens, entrants=entrants(tma=tma)) for tokens in BATCH_SIZES]
     pool = LocalPool(GpuSetup(kernels=kernels, routing=Routing()), (0,), check.compilers)
     rows: list[dict[str, object]] = []

@@ -42,6 +42,8 @@ class Loader:
         low_memory_fp8_default: Smaller fp8 default tiles below 128 KiB of shared memory.
         up_tma_understood: Whether USE_TMA in an up file is taken out before the launch.
         padding_skipped: Whether the activation skips padding rows where down uses TMA.
+        sorted_ranks: Whether a rank of expert parallelism can use TMA in down: the others write zeros
+            into rows that other programs of the same launch write.
         early_launch: Whether the kernel is launched before its predecessor has ended.
         certain: False for a release between two read releases that differ, or newer than all.
     """
@@ -54,6 +56,7 @@ class Loader:
     low_memory_fp8_default: bool
     up_tma_understood: bool
     padding_skipped: bool = False
+    sorted_ranks: bool = False
     early_launch: bool = False
     certain: bool = True
 
@@ -77,11 +80,17 @@ def loader_of_version(version: str) -> Loader:
     following = rows[len(base) : len(base) + 1]
     border = [str(row["before"]) for row in following] or [str(_data()["newest_read"])]
     certain = wanted.release <= Version(border[0]).release
-    skipped, early = (
+    skipped, ranks, early = (
         wanted.release >= Version(str(_data()[f"{name}_since"])).release
-        for name in ("padding_skipped", "early_launch")
+        for name in ("padding_skipped", "sorted_ranks", "early_launch")
     )
-    return replace(_loader(base[-1]), certain=certain, padding_skipped=skipped, early_launch=early)
+    return replace(
+        _loader(base[-1]),
+        certain=certain,
+        padding_skipped=skipped,
+        sorted_ranks=ranks,
+        early_launch=early,
+    )
 
 
 def kernel_paths() -> tuple[str, ...]:

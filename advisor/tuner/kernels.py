@@ -18,7 +18,10 @@ from advisor.tuner.problem import padded_rows
 from advisor.tuner.work import Failed, Failure, Part, Trial, Work
 
 EARLY_ROWS = 512
-"""Rows of A up to which a release with programmatic launches starts its successor early (0.5.20)."""
+"""Rows of A up to which a release with programmatic launches starts its successor early (0.5.20).
+
+A down GEMM with TMA has the padding among its rows.
+"""
 
 _ALIGNMENT = 16
 _WIDE_FROM = 2**31
@@ -43,10 +46,11 @@ class Kernels:
         entry = part.tile.entry()
         general = launch_of(self.source, self.problem, part.gemm, entry, self.target.sm)
         rows = tokens * self.problem.top_k
-        inputs = tokens if part.gemm is Gemm.UP else rows
+        padded = padded_rows(self.problem, tokens, part.tile.block_m)
+        inputs = tokens if part.gemm is Gemm.UP else padded if part.tile.tma else rows
         early = launches_early(self.source, self.target.sm) and inputs <= EARLY_ROWS
         known: dict[str, Argument] = {
-            "EM": Integer(value=padded_rows(self.problem, tokens, part.tile.block_m)),
+            "EM": Integer(value=padded),
             "num_valid_tokens": Integer(value=rows),
             "c_sorted": Fixed(value=part.sorted_output),
             "GDC_EARLY": Fixed(value=early),

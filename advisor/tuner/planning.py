@@ -53,11 +53,12 @@ def make_plan(  # noqa: PLR0913  (all of them needed, four keyword-only)
 
 def tma_gemms(problem: MoeProblem, target: Target, loader: Loader) -> tuple[Gemm, ...]:
     """Return the GEMMs whose tiles are tried with TMA, too."""
+    ranks = problem.expert_parallel > 1
     understood = {
         Gemm.UP: loader.up_tma_understood,
-        Gemm.DOWN: loader.down is not DownRule.NONE,
+        Gemm.DOWN: loader.down is not DownRule.NONE and (loader.sorted_ranks or not ranks),
     }
-    return tuple(gemm for gemm in Gemm if understood[gemm] and tma_serves(problem, target))
+    return tuple(gemm for gemm in Gemm if understood[gemm] and tma_serves(problem, gemm, target))
 
 
 def references_of(
@@ -69,11 +70,12 @@ def references_of(
         default_entry(name, tokens, loader, shared_memory_bytes=target.shared_memory_bytes)
     )
     default = Pair(up=built_in, down=built_in)
-    up = None if today is None else _tile_from(today.up, tokens)
-    if today is None or up is None:
+    outcomes = (today.up, today.down) if today else (None, None)
+    of_up, of_down = (_tile_from(outcome, tokens) for outcome in outcomes)
+    if of_up is None and of_down is None:
         return References(default=default)
-    down = _tile_from(today.down, tokens) or up
-    found = Pair(up=up, down=_with_height(down, up.block_m))
+    up = of_up or built_in
+    found = Pair(up=up, down=_with_height(of_down or up, up.block_m))
     return References(default=default, today=found)
 
 
@@ -94,10 +96,9 @@ def _spaces(
     with_tma = tma_gemms(problem, target, loader)
     spaces = {}
     for gemm in Gemm:
-        tma = gemm in with_tma
-        tiles = legal_tiles(problem, gemm, tokens, target, tma=tma)
+        tiles = legal_tiles(problem, gemm, tokens, target, tma=gemm in with_tma)
         scores = prior.scores(tiles, problem, gemm, tokens, target.sm)
-        charged = tma and gemm is Gemm.DOWN and not loader.padding_skipped
+        charged = gemm is Gemm.DOWN and not loader.padding_skipped
         tma_us = _padding_us(problem, target, tokens) if charged else {}
         spaces[gemm] = Space(tiles=tiles, scores=tuple(scores), tma_us=tma_us)
     return spaces

@@ -21,7 +21,7 @@ _LARGEST_BATCH = 2**18
 _SMALLEST_BLOCK = 16
 _LABEL = re.compile(
     r"E=(\d{1,9}) N=(\d{1,9}) K=(\d{1,9}) top-k (\d{1,9}) (bf16|fp16|fp8_w8a8|int8_w8a8)"
-    r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?(?: of (\d{1,9}) ranks)?"
+    r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?(?: of (\d{1,9}) ranks)?( ungated)?"
 )
 
 
@@ -117,14 +117,16 @@ def config_name(problem: MoeProblem, device: str, gemm: Gemm, loader: Loader) ->
 def label(problem: MoeProblem) -> str:
     """Return the shape in one line, as in reports: `E=128 N=768 K=2048 top-k 8 bf16`.
 
-    With expert parallelism `of 4 ranks` follows: E is what one rank holds.
+    With expert parallelism `of 4 ranks` follows: E is what one rank holds. `ungated` follows where
+    the up GEMM makes no gate.
     """
     block = f" block {list(problem.block_shape)}" if problem.block_shape else ""
     channel = " per channel" if problem.per_channel else ""
     ranks = f" of {problem.expert_parallel} ranks" if problem.expert_parallel > 1 else ""
+    ungated = "" if problem.gated else " ungated"
     return (
         f"E={problem.experts} N={problem.width} K={problem.hidden} top-k {problem.top_k} "
-        f"{problem.dtype or problem.activation}{block}{channel}{ranks}"
+        f"{problem.dtype or problem.activation}{block}{channel}{ranks}{ungated}"
     )
 
 
@@ -148,6 +150,7 @@ def problem_of_label(text: str) -> MoeProblem:
         block_shape=(int(match[6]), int(match[7])) if match[6] else None,
         per_channel=match[8] is not None,
         activation=kind if kind == "fp16" else "bf16",
+        gated=match[10] is None,
         expert_parallel=int(match[9] or 1),
     )
 

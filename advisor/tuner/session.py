@@ -88,13 +88,15 @@ class Session:
 
     @property
     def cautious_loader(self) -> Loader:
-        """Return the release's rules; where it is not known, no up file asks for TMA.
+        """Return the release's rules; where it is not known, those of the least able one.
 
-        Before 0.5.18 that would stop the server.
+        USE_TMA in an up file would stop a server before 0.5.18.
         """
         if self.sglang:
             return self.loader
-        return replace(self.loader, up_tma_understood=False, padding_skipped=False)
+        return replace(
+            self.loader, up_tma_understood=False, padding_skipped=False, sorted_ranks=False
+        )
 
     def plan(self) -> Plan:
         """Return the spaces and references."""
@@ -189,10 +191,13 @@ def plan_text(session: Session, out: Path) -> str:
 
 
 def _tma(session: Session) -> str:
-    gemms = tma_gemms(session.problem, session.target, session.cautious_loader)
+    gemms, able = (
+        tma_gemms(session.problem, session.target, loader)
+        for loader in (session.cautious_loader, session.loader)
+    )
     hint = ""
-    if not session.sglang and gemms:
-        hint = "; for up, too, say which release with --sglang or --sglang-version"
+    if more := " and ".join(gemm for gemm in able if gemm not in gemms):
+        hint = f"; for {more}, too, say which release with --sglang or --sglang-version"
     return (" and ".join(gemms) or "none") + hint
 
 

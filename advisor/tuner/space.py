@@ -35,6 +35,7 @@ _GROUP = 3
 _STAGES = 5
 _TMA = 6
 _TMA_FROM_SM = 90
+_TMA_ROW_BYTES = 16
 _ROWS_ALWAYS_ALLOWED = 64
 _LARGEST_PADDING_RATIO = 8
 _LARGEST_SPLIT_RATIO = 16
@@ -137,13 +138,15 @@ def grid() -> tuple[Tile, ...]:
     return tuple(Tile(*values) for values in itertools.product(*GRID))
 
 
-def tma_serves(problem: MoeProblem, target: Target) -> bool:
+def tma_serves(problem: MoeProblem, gemm: Gemm, target: Target) -> bool:
     """Say whether tiles with TMA make sense: the GPU has it, and so have weights that ship with it.
 
     SGLang's files use it for 16-bit and for block-quantised weights; with scales per row its
-    kernel would read the scales of other rows.
+    kernel would read the scales of other rows. A descriptor's rows must be multiples of 16 bytes.
     """
-    return target.sm >= _TMA_FROM_SM and (problem.dtype is None or problem.block_shape is not None)
+    shipped = problem.dtype is None or problem.block_shape is not None
+    aligned = extent(problem, gemm)[1] * problem.element_bytes % _TMA_ROW_BYTES == 0
+    return target.sm >= _TMA_FROM_SM and shipped and aligned
 
 
 def legal_tiles(

@@ -60,6 +60,19 @@ def test_the_plan_says_where_tma_is_tried(version: list[str], line: str) -> None
     assert line in run(*SHAPE, *version, "--gpu", "H200", "--dry-run").output
 
 
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ([], "tiles with TMA: none; for up and down, too, say which release"),
+        (["--sglang-version", "0.5.20"], "tiles with TMA: up\n"),
+        (["--sglang-version", "0.5.23"], "tiles with TMA: up and down\n"),
+    ],
+)
+def test_the_plan_says_where_tma_is_tried_on_a_rank(version: list[str], line: str) -> None:
+    rank = ["--shape", "32,768,2048,8", "--ep", "4"]
+    assert line in run(*rank, *version, "--gpu", "H200", "--dry-run").output
+
+
 def test_a_short_budget_lowers_the_effort() -> None:
     result = run(*SHAPE, "--rehearse", "--dry-run", "--compilers", "1", "--budget", "30s")
     assert "effort quick" in result.output

@@ -123,6 +123,16 @@ def test_early_launches_end_where_the_release_ends_them(
     assert [known == Fixed(value=True) for known in early.values()] == [True, False, True, False]
 
 
+def test_the_padding_counts_among_the_rows_of_a_down_gemm_with_tma(
+    sglang_kernel: Callable[[str], Path],
+) -> None:
+    package = sglang_kernel("USE_GDC: tl.constexpr, GDC_EARLY: tl.constexpr")
+    kernels = replace(KERNELS, source=server_source(package))
+    part = Part(gemm=Gemm.DOWN, tile=replace(TILE, tma=True))
+    early = [arguments(kernels, part, tokens)["GDC_EARLY"] for tokens in (4, 5)]
+    assert early == [Fixed(value=True), Fixed(value=False)]  # 4 and 5 times 8 rows, 16 high
+
+
 def test_advisors_kernel_starts_early_where_the_release_does() -> None:
     early = replace(KERNELS, source=bundled_source(early_launch=True))
     part = Part(gemm=Gemm.UP, tile=TILE)

@@ -56,6 +56,15 @@ def test_tma_is_not_tried_where_the_gpu_or_the_scales_forbid_it() -> None:
         assert not any(tile.tma for space in found.values() for tile in space.tiles)
 
 
+@pytest.mark.parametrize(("version", "tried"), [("0.5.20", False), ("0.5.23", True)])
+def test_a_rank_gets_no_down_tile_with_tma_that_its_release_computes_wrongly(
+    version: str, tried: bool
+) -> None:
+    found = spaces(version, replace(QWEN, experts=32, expert_parallel=4))
+    assert any(tile.tma for tile in found[Gemm.DOWN].tiles) == tried
+    assert any(tile.tma for tile in found[Gemm.UP].tiles)
+
+
 def test_a_down_gemm_with_tma_is_charged_for_the_padding_that_its_release_computes() -> None:
     older, newest = spaces("0.5.20"), spaces("0.5.23")
     tile = Tile(64, 64, 64, 1, 4, 3)
@@ -82,3 +91,17 @@ def test_what_a_file_says_about_tma_is_what_the_server_runs_today() -> None:
     assert found is not None
     assert not found.up.tma
     assert found.down == Tile(16, 64, 64, 1, 4, 3, tma=True)
+
+
+def test_a_lone_down_file_is_what_the_server_runs_today_beside_its_built_in_up_tile() -> None:
+    entry = Entry(block_m=32, block_n=64, block_k=64, group_m=1, num_warps=4, num_stages=3)
+    table = ConfigTable(entries=((64, entry),))
+    today = Lookup(
+        up=Outcome(source=Source.DEFAULT, wanted=None),
+        down=Outcome(source=Source.EXACT, wanted=None, path="down", table=table),
+        lines=(),
+    )
+    found = references_of(QWEN, H200, 64, loader_of_version("0.5.23"), today)
+    assert found.today is not None
+    assert found.today.up == found.default.up
+    assert found.today.down == Tile(found.default.up.block_m, 64, 64, 1, 4, 3)

@@ -98,10 +98,16 @@ def test_what_is_no_tile_is_refused(key: str) -> None:
 
 def test_tma_serves_where_the_gpu_has_it_and_no_scale_belongs_to_a_row() -> None:
     fp8 = replace(QWEN, dtype=ExpertDtype.FP8_W8A8)
-    assert tma_serves(QWEN, H200)
-    assert tma_serves(replace(fp8, block_shape=(128, 128)), H200)
-    assert not tma_serves(replace(fp8, per_channel=True), H200)
-    assert not tma_serves(QWEN, target_of_gpu("A100"))
+    assert tma_serves(QWEN, Gemm.UP, H200)
+    assert tma_serves(replace(fp8, block_shape=(128, 128)), Gemm.UP, H200)
+    assert not tma_serves(replace(fp8, per_channel=True), Gemm.UP, H200)
+    assert not tma_serves(QWEN, Gemm.UP, target_of_gpu("A100"))
+
+
+def test_tma_serves_where_rows_are_multiples_of_sixteen_bytes() -> None:
+    odd = replace(QWEN, width=708)
+    assert tma_serves(odd, Gemm.UP, H200)
+    assert not tma_serves(odd, Gemm.DOWN, H200)
 
 
 def test_only_rows_that_pad_cost_activation_traffic() -> None:
@@ -192,6 +198,8 @@ def test_batch_sizes_come_sorted_and_once() -> None:
             block_shape=(128, 128),
         ),
         replace(QWEN, experts=32, expert_parallel=4),
+        replace(QWEN, gated=False),
+        replace(QWEN, gated=False, experts=32, expert_parallel=4),
     ],
 )
 def test_a_problem_survives_its_label(problem: MoeProblem) -> None:
