@@ -33,7 +33,7 @@ from advisor.tuner.rehearsal import DEVICE as REHEARSAL_DEVICE
 from advisor.tuner.routing import Routing, RoutingKind, read_routing
 from advisor.tuner.server import OVERLAY_VARIABLE, Server, check_place, server_of
 from advisor.tuner.session import Session
-from advisor.tuner.today import find_today, find_tree, today_of_file
+from advisor.tuner.today import check_launch, find_today, find_tree, today_of_file
 
 _SHAPE_PARTS = 4
 _REHEARSED_GPU = "H200"
@@ -149,6 +149,7 @@ def prepare(request: TuneRequest) -> Prepared:
         seen=place.seen,
         sglang=version or "",
     )
+    check_launch(session.today, loader)
     notes = (origin, place.note, _triton_note(triton), doubt)
     return Prepared(
         session=_within_budget(session),

@@ -80,6 +80,22 @@ def _files(tree: SglangTree | None, server: Server) -> ConfigFiles | None:
     return tree.files if tree else None
 
 
+def check_launch(today: Lookup | None, loader: Loader) -> None:
+    """Refuse an up file with USE_TMA, which the kernel of a release before 0.5.18 does not know.
+
+    Raises:
+        ConfigError: If the server finds such a file.
+    """
+    table = today.up.table if today else None
+    if today is None or table is None or loader.up_tma_understood:
+        return
+    if any(entry.use_tma is not None for _, entry in table.entries):
+        raise ConfigError(
+            f"{today.up.path}: USE_TMA in an up file stops SGLang before 0.5.18 at the launch; take "
+            "it out first, or say which release runs with --sglang-version"
+        )
+
+
 def today_of_file(path: Path) -> Lookup:
     """Return the look-up of a server that finds just this file and its sibling.
 

@@ -60,6 +60,16 @@ def test_the_plan_says_where_tma_is_tried(version: list[str], line: str) -> None
     assert line in run(*SHAPE, *version, "--gpu", "H200", "--dry-run").output
 
 
+def test_an_up_file_that_stops_its_server_is_not_compared_with(tmp_path: Path) -> None:
+    today = tmp_path / "E=128,N=768,device_name=NVIDIA_H200.json"
+    sizes = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 1}
+    today.write_text(json.dumps({"1": {**sizes, "USE_TMA": True}}), encoding="utf-8")
+    options = [*SHAPE, "--gpu", "H200", "--dry-run", "--today", str(today), "--sglang-version"]
+    assert run(*options, "0.5.18").return_value == 0
+    with pytest.raises(AdvisorError, match="USE_TMA in an up file stops SGLang"):
+        run(*options, "0.5.16")
+
+
 @pytest.mark.parametrize(
     ("version", "line"),
     [
