@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from advisor.cli.launches import environment_of
-from advisor.errors import ConfigError, MissingExtraError
+from advisor.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from advisor.tuner.request import TuneRequest
 
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
+_BUDGET = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smh]?)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 _LONGEST_NUMBER = 9
 _EPILOG = """\b
@@ -34,7 +34,7 @@ def _duration(_context: click.Context, _option: click.Parameter, value: str | No
     match = _BUDGET.fullmatch(value.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if seconds < 1:
-        raise click.BadParameter(f"{value!r} is no duration; write 10m, 90s or 1h")
+        raise click.BadParameter(f"{value!r} is no time of a second or more; write 10m, 90s or 1h")
     return seconds
 
 
@@ -45,7 +45,9 @@ def _sizes(
     if value is None:
         return None
     parts = [part.strip() for part in value.split(",")]
-    if not all(part.isdecimal() and len(part) <= _LONGEST_NUMBER for part in parts):
+    if not all(
+        part.isascii() and part.isdecimal() and len(part) <= _LONGEST_NUMBER for part in parts
+    ):
         raise click.BadParameter(f"{value!r}: write whole numbers separated by commas")
     return tuple(int(part) for part in parts)
 
@@ -75,14 +77,24 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="Model folder or config.json. With --from repeatable; default: the models that the log"
-    " names, if they are here or in the Hugging Face cache.",
+    help="Model folder, config.json, or ORG/NAME in the Hugging Face cache. With --from repeatable;"
+    " default: the models that the log names.",
 )
 @click.option(
-    "--tp", "--tp-size", "tp", type=click.IntRange(min=1), default=1, help="The server's --tp-size."
+    "--tp",
+    "--tp-size",
+    "tp",
+    type=click.IntRange(min=1),
+    default=1,
+    help="The server's --tp-size, with --model.",
 )
 @click.option(
-    "--ep", "--ep-size", "ep", type=click.IntRange(min=1), default=1, help="The server's --ep-size."
+    "--ep",
+    "--ep-size",
+    "ep",
+    type=click.IntRange(min=1),
+    default=1,
+    help="The server's --ep-size, with --model or --shape.",
 )
 @click.option(
     "--shape",
@@ -131,7 +143,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--sglang", type=_FOLDER, metavar="DIR", help="The server's sglang/ folder, if not beside us."
 )
 @click.option("--sglang-version", metavar="V", help="Follow the rules of this release.")
-@click.option("--today", type=_FILE, metavar="FILE", help="Config file that the server uses now.")
+@click.option(
+    "--today", type=_FILE, metavar="FILE", help="The shape's config file that the server uses now."
+)
 @click.option(
     "--kernel",
     type=click.Choice(["auto", "server", "bundled"]),
@@ -146,7 +160,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="uniform|zipf|FILE",
     help="How tokens choose experts; FILE: a JSON list of one load per expert.",
 )
-@click.option("-o", "--out", type=_FOLDER, default=Path("advisor-tune"), show_default=True)
+@click.option(
+    "-o",
+    "--out",
+    type=_FOLDER,
+    default=Path("advisor-tune"),
+    show_default=True,
+    help="Results folder.",
+)
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -215,6 +236,8 @@ def tune_command(
     if simulate is not None:
         return _simulate(simulate)
     from advisor.cli.tune_runs import plan_all, precompile_all, tune_all
+    from advisor.tuner.contradictions import check_together
+    from advisor.tuner.gpus import is_gpu_number
     from advisor.tuner.request import TuneRequest
 
     request = TuneRequest(
@@ -239,15 +262,15 @@ def tune_command(
         cache=cache,
         compilers=compilers,
         rehearse=rehearse,
-        away=precompile
-        or ((dry_run or ray is not None) and any(not gpu.isdecimal() for gpu in gpus)),
+        away=precompile or ((dry_run or ray is not None) and not all(map(is_gpu_number, gpus))),
         dry_run=dry_run,
     )
+    check_together(request, log=log is not None, precompile=precompile, ray=ray is not None)
     requests = (request,) if log is None else _from_log(request, log)
-    if precompile:
-        return precompile_all(requests)
     if dry_run:
         return plan_all(requests)
+    if precompile:
+        return precompile_all(requests)
     return tune_all(requests, ray=ray, force=force)
 
 
@@ -257,8 +280,6 @@ def _from_log(request: TuneRequest, log: str) -> tuple[TuneRequest, ...]:
     from advisor.tuner.fromlog import missing_in_runs
     from advisor.tuner.request import requests_for
 
-    if request.shape is not None:
-        raise ConfigError("--from LOG tells the shapes: leave --shape out, or --from")
     return requests_for(request, missing_in_runs(server_runs(log), log))
 
 

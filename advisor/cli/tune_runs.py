@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +10,17 @@ from pathlib import Path
 
 import click
 
-from advisor.cli.output import write_atomically
+from advisor.cli.tune_files import make_folder, write_results
 from advisor.cli.tune_progress import progress
 from advisor.errors import EXIT_CLEAN, EXIT_INTERRUPTED, EXIT_USAGE, AdvisorError, ConfigError
 from advisor.tuner.bench import GpuSetup
-from advisor.tuner.output import Tuned, config_paths, documents
+from advisor.tuner.output import Tuned, config_paths
 from advisor.tuner.pool import LocalPool, Pool
 from advisor.tuner.precompile import likely_trials, precompile, relocate
 from advisor.tuner.problem import label
+from advisor.tuner.rehearsal import DEVICE as MADE_UP
 from advisor.tuner.rehearsal import Rehearsal
-from advisor.tuner.report import conclusions
+from advisor.tuner.report import conclusions, effort_line
 from advisor.tuner.request import Prepared, TuneRequest, busy_gpus, prepare, with_budget
 from advisor.tuner.session import Session, plan_text
 from advisor.tuner.worker import Setup, import_ahead
@@ -94,21 +96,30 @@ _MAKE_ROOM = "stop that first, choose another GPU with --gpu N, or insist with -
 
 
 def precompile_all(requests: Sequence[TuneRequest]) -> int:
-    """Compile the likely kernels of all shapes into the cache."""
+    """Compile the likely kernels of all shapes into the cache.
+
+    Raises:
+        AdvisorError: If none can be tuned, or a kernel is lacking for another reason than its size.
+    """
     import_ahead("triton", "advisor.tuner.bench")
     for task in _tasks(requests, err=True):
         session = task.session
+        make_folder(session.cache)
         setup = GpuSetup(kernels=session.kernels, routing=session.routing)
         trials = likely_trials(session.plan(), _LIKELY_TILES)
         with progress() as show:
-            total, failed = precompile(
+            compiled = precompile(
                 setup, trials, session.compilers, lambda done, all_: show(done, all_, "kernels")
             )
-        click.echo(
-            f"{total - failed} kernels in {session.cache}; {failed} do not fit {session.device}"
-        )
+        unfit = f"; {compiled.unfit} do not fit {session.device}" if compiled.unfit else ""
+        click.echo(f"{compiled.made} kernels in {session.cache}{unfit}")
+        if compiled.broken:
+            raise AdvisorError(
+                f"{compiled.broken} kernels could not be compiled into {session.cache}: "
+                f"{compiled.reason}"
+            )
     click.echo("carry that folder to the GPU machine and tune there with --cache FOLDER")
-    return 0
+    return EXIT_CLEAN
 
 
 def tune_all(requests: Sequence[TuneRequest], *, ray: str | None, force: bool) -> int:
@@ -171,6 +182,7 @@ def _say_not_begun(tasks: Sequence[_Task]) -> None:
 def _tune(task: _Task, ray: str | None) -> Tuned:
     for note in task.prepared.notes:
         click.echo(f"advisor: {note}", err=True)
+    make_folder(task.request.out)
     pool = _pool(task.session, rehearse=task.request.rehearse, ray=ray)
     try:
         with progress() as show:
@@ -180,7 +192,9 @@ def _tune(task: _Task, ray: str | None) -> Tuned:
             )
     finally:
         pool.close()
-    _write(task.request.out, tuned)
+    known = replace(tuned.conditions, today_known=task.session.today is not None)
+    tuned = replace(tuned, conditions=known)
+    write_results(task.request.out, tuned)
     _say(task.request.out, tuned)
     return tuned
 
@@ -204,23 +218,19 @@ def _pool(session: Session, *, rehearse: bool, ray: str | None) -> Pool:
     return LocalPool(setup, session.gpus, session.compilers)
 
 
-def _write(out: Path, tuned: Tuned) -> None:
-    for relative, text in documents(tuned).items():
-        path = out / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
-
-
 def _say(out: Path, tuned: Tuned) -> None:
-    result = tuned.result
-    click.echo(f"{result.measured} measurements, {result.replayed} from the journal")
-    for line in conclusions(result, tuned.conditions):
+    click.echo(effort_line(tuned.result))
+    for line in conclusions(tuned.result, tuned.conditions):
         click.echo(f"- {line}")
     paths = [str(out / path) for path in config_paths(tuned).values()]
     for path in paths:
         click.echo(path)
     click.echo(f"{out / 'tune-report.md'} (.html, .svg, .json)")
-    quoted = " ".join(f"'{path}'" for path in paths)
+    if tuned.result.stopped:
+        click.echo("the same command, with more time, continues from the journal")
+    if tuned.device == MADE_UP:
+        return
+    quoted = shlex.join(paths)
     click.echo(
         f"install and prove: advisor configs install {quoted} --into moe-configs "
         f"--triton {tuned.triton} --hidden-size {tuned.problem.hidden} "

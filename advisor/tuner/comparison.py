@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
+from advisor.errors import InputError
 from advisor.tuner.effort import EFFORTS
 from advisor.tuner.prior import Prior, shipped_prior
 from advisor.tuner.search import GuidedSearch, RandomSearch, Strategy
@@ -44,13 +45,19 @@ def compare_strategies(path: Path, prior: Prior | None = None) -> str:
 def strategies(
     table: Table, problem: MoeProblem, target: Target, prior: Prior
 ) -> dict[str, Callable[[int], Strategy]]:
-    """Return what is compared: by name, how to start it for a repetition."""
+    """Return what is compared: by name, how to start it for a repetition.
+
+    Raises:
+        InputError: If no recorded tile can run.
+    """
     gemm = table.gemm or Gemm.UP
     tiles = [
         tile
         for tile in legal_tiles(problem, gemm, table.tokens, target, tma=table.tma)
         if tile in table.samples
     ]
+    if not tiles:
+        raise InputError(f"{table.name}: none of the recorded tiles can run with this shape")
     effort = replace(EFFORTS["thorough"], evaluations=_GUIDED[1])
     scores = prior.scores(tiles, problem, gemm, table.tokens, target.sm)
     valid = [tile for tile, samples in table.samples.items() if samples]

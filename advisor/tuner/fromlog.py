@@ -113,7 +113,7 @@ def sized(missing: Missing, models: Sequence[Path], caches: Sequence[Path] = ())
             continue
         split = _split(missing, model)
         if split is None:
-            at = f", on {ranks} ranks" if (ranks := missing.run.ranks) else ""
+            at = f", split over {ranks}" if (ranks := missing.run.ranks or 1) > 1 else ""
             reasons.append(f"{config} has {model.experts} experts of width {model.width}{at}")
         else:
             fitting.append((split.is_of(missing.run), _sized(missing, model, split, config)))
@@ -131,8 +131,12 @@ def _configs(
     served: Sequence[ServedModel], named: Sequence[Path], caches: Sequence[Path], reasons: list[str]
 ) -> Iterator[Path]:
     """Yield the config.json files to try; what is not at hand becomes a reason."""
-    yield from (path / _CONFIG if path.is_dir() else path for path in named)
-    places = tuple(dict.fromkeys((hub_cache(os.environ), *caches)))
+    for path in named:
+        try:
+            yield named_config(path, caches)
+        except InputError as error:
+            reasons.append(str(error))
+    places = _places(caches)
     for model in served:
         folder = Path(model.name)
         here = folder / _CONFIG if folder.is_dir() else folder
@@ -145,6 +149,30 @@ def _configs(
         if not hits:
             where = " and not in " + ", ".join(map(str, places)) if is_hub_name(model.name) else ""
             reasons.append(f"{model.name} is no model folder here{where}")
+
+
+def named_config(path: Path, caches: Sequence[Path] = ()) -> Path:
+    """Return the config.json that a user means: a folder's, a file, or that of a name on the hub.
+
+    Raises:
+        InputError: If there is no such file or folder, nor a model of that name in a cache.
+    """
+    if path.is_dir():
+        return path / _CONFIG
+    if path.exists():
+        return path
+    places = _places(caches)
+    cached = (cached_config(str(path), None, place) for place in places)
+    found = next((config for config in cached if config is not None), None)
+    if found is None:
+        where = ", nor a model in " + ", ".join(map(str, places)) if is_hub_name(str(path)) else ""
+        raise InputError(f"--model {path}: no such file or folder{where}")
+    return found
+
+
+def _places(caches: Sequence[Path]) -> tuple[Path, ...]:
+    """Return this user's Hugging Face cache and others, each once."""
+    return tuple(dict.fromkeys((hub_cache(os.environ), *caches)))
 
 
 def _experts_of(config: Path) -> MoeModel:

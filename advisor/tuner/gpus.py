@@ -35,6 +35,11 @@ class LocalGpu:
         return bool(self.processes) or self.used_mib > _IDLE_MIB
 
 
+def is_gpu_number(text: str) -> bool:
+    """Say whether a GPU is given by its number; else by its name."""
+    return text.isascii() and text.isdecimal()
+
+
 def local_gpus() -> tuple[LocalGpu, ...]:
     """Return the GPUs of this machine in nvidia-smi's order; none without a driver.
 

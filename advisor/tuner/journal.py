@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,6 +34,7 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._refuse_another()
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
@@ -62,9 +63,7 @@ class Journal:
         wanted = {"format": FORMAT, **identity}
         known = self.identity()
         if not known:
-            self._database.executemany(
-                "INSERT OR IGNORE INTO identity VALUES (?, ?)", wanted.items()
-            )
+            self._write("INSERT OR IGNORE INTO identity VALUES (?, ?)", wanted.items())
             known = self.identity()
         for name, value in wanted.items():
             if known.get(name) != value:
@@ -75,7 +74,8 @@ class Journal:
 
     def identity(self) -> dict[str, str]:
         """Return what the journal is bound to; empty for a new one."""
-        return dict(self._database.execute("SELECT name, value FROM identity").fetchall())
+        rows = self._read("SELECT name, value FROM identity")
+        return {str(name): str(value) for name, value in rows}
 
     def record(self, work: Work, outcome: Outcome, lane: str) -> None:
         """Keep an outcome; the first one of a piece of work stands.
@@ -83,29 +83,53 @@ class Journal:
         Raises:
             InputError: If the file cannot be written, as on a full disk.
         """
+        self._write(
+            "INSERT OR IGNORE INTO results (work, outcome, lane) VALUES (?, ?, ?)",
+            [(work.key, outcome_to_json(outcome), lane)],
+        )
+
+    def find(self, work: Work) -> Outcome | None:
+        """Return the outcome of a piece of work; None if it was never finished."""
+        row = next(self._read("SELECT outcome FROM results WHERE work = ?", work.key), None)
+        return None if row is None else self._outcome(str(row[0]))
+
+    def results(self) -> Iterator[tuple[str, Outcome]]:
+        """Give every key and outcome in the order in which they came."""
+        for key, text in self._read("SELECT work, outcome FROM results ORDER BY rowid"):
+            yield str(key), self._outcome(str(text))
+
+    def __len__(self) -> int:
+        """Return the number of outcomes."""
+        return int(self._database.execute("SELECT count(*) FROM results").fetchone()[0])
+
+    def _refuse_another(self) -> None:
+        """Leave a database of something else as it is.
+
+        Raises:
+            InputError: If the file is one.
+        """
+        tables = {str(row[0]) for row in self._read("SELECT name FROM sqlite_master")}
+        if tables and not {"identity", "results"} <= tables:
+            self._database.close()
+            raise InputError(f"{self._path} is a database, but no journal of `advisor tune`")
+
+    def _read(self, question: str, *values: str) -> Iterator[tuple[object, ...]]:
         try:
-            self._database.execute(
-                "INSERT OR IGNORE INTO results (work, outcome, lane) VALUES (?, ?, ?)",
-                (work.key, outcome_to_json(outcome), lane),
-            )
+            yield from self._database.execute(question, values)
+        except sqlite3.Error as error:
+            raise InputError(f"{self._path} cannot be used as a journal: {error}") from error
+
+    def _write(self, command: str, rows: Iterable[tuple[str, ...]]) -> None:
+        try:
+            self._database.executemany(command, rows)
         except sqlite3.Error as error:
             raise InputError(
                 f"{self._path} cannot be written ({error}); mend that and run the same command "
                 "again: it continues"
             ) from error
 
-    def find(self, work: Work) -> Outcome | None:
-        """Return the outcome of a piece of work; None if it was never finished."""
-        row = self._database.execute(
-            "SELECT outcome FROM results WHERE work = ?", (work.key,)
-        ).fetchone()
-        return None if row is None else outcome_from_json(row[0])
-
-    def results(self) -> Iterator[tuple[str, Outcome]]:
-        """Give every key and outcome in the order in which they came."""
-        for key, text in self._database.execute("SELECT work, outcome FROM results ORDER BY rowid"):
-            yield key, outcome_from_json(text)
-
-    def __len__(self) -> int:
-        """Return the number of outcomes."""
-        return int(self._database.execute("SELECT count(*) FROM results").fetchone()[0])
+    def _outcome(self, text: str) -> Outcome:
+        try:
+            return outcome_from_json(text)
+        except InputError as error:
+            raise InputError(f"{self._path}: {error}; remove this journal") from error

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from advisor.configs.problem import Gemm
-from advisor.tuner.pool import LocalPool
+from advisor.tuner.compilers import Compilers
+from advisor.tuner.pool import Limits
 from advisor.tuner.run import Plan
-from advisor.tuner.work import Trial
+from advisor.tuner.work import Failure, Trial
 from advisor.tuner.worker import Setup
 
 _POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What became of the kernels.
+
+    Attributes:
+        made: Those that are in the cache.
+        unfit: Those that the GPU could not hold.
+        broken: Those that could not be compiled or stored.
+        reason: Why the first of these could not; empty if there is none.
+    """
+
+    made: int
+    unfit: int = 0
+    broken: int = 0
+    reason: str = ""
 
 
 def likely_trials(plan: Plan, per_gemm: int) -> tuple[Trial, ...]:
@@ -33,22 +53,30 @@ def likely_trials(plan: Plan, per_gemm: int) -> tuple[Trial, ...]:
 def precompile(
     setup: Setup,
     trials: tuple[Trial, ...],
-    compilers: int,
+    processes: int,
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
-) -> tuple[int, int]:
-    """Compile the kernels of trials; return how many there are and how many cannot be made."""
-    pool = LocalPool(setup, (), compilers)
+) -> Compiled:
+    """Compile the kernels of trials."""
+    limits = Limits()
+    compilers = Compilers(setup, processes, open_limit_s=limits.open_s, limit_s=limits.compile_s)
+    recipes = tuple(dict.fromkeys(chain.from_iterable(setup.recipes(trial) for trial in trials)))
     try:
-        for trial in trials:
-            pool.prepare(trial)
-        done, total, failed = pool.kernels
-        while done < total:
-            pool.collect(_POLL_S)
-            done, total, failed = pool.kernels
-            on_done(done, total)
-        return total, failed
+        for recipe in recipes:
+            compilers.want(recipe)
+        while compilers.counts[0] < len(recipes):
+            compilers.feed()
+            compilers.hear(set(wait(compilers.connections, _POLL_S)))
+            on_done(compilers.counts[0], len(recipes))
     finally:
-        pool.close()
+        compilers.close()
+    failures = [failed for recipe in recipes if (failed := compilers.failure((recipe,)))]
+    broken = [failed for failed in failures if failed.failure is not Failure.RESOURCES]
+    return Compiled(
+        made=len(recipes) - len(failures),
+        unfit=len(failures) - len(broken),
+        broken=len(broken),
+        reason=broken[0].text if broken else "",
+    )
 
 
 def relocate(cache: Path) -> int:

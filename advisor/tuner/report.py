@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from advisor.configs.problem import Gemm, MoeProblem
-from advisor.tuner.decide import Choice, Origin
+from advisor.tuner.decide import Choice, Origin, Proof
 from advisor.tuner.problem import label, touched_weight_bytes
+from advisor.tuner.rehearsal import DEVICE as MADE_UP
 from advisor.tuner.run import Result
 
 SCHEMA_VERSION = 1
 _WORTH_SAYING_RATIO = 1.02
 _SHORT_US = 60.0
+_MADE_UP_LINE = (
+    "a rehearsal: the GPU is made up, every latency is computed, and the files are of no use"
+)
+_BUILT_IN = "SGLang's built-in tiles (which files the server finds today is not known)"
+_HEADS = (
+    *("batch", "default", "today", "chosen", "gain", "spread"),
+    *("of memory floor", "entry", "note"),
+)
 _LEGEND = (
     "Latency of both GEMMs of one MoE layer, in us (median of the last race). Default: SGLang's built-in "
     "tile. Today: what the server's files give now. Memory floor: the time to read the weights once."
@@ -31,6 +40,7 @@ class Conditions:
         bandwidth_gb_s: The GPU's memory bandwidth by its data sheet; None if not known.
         versions: Name and version of what matters: triton, torch, driver, sglang.
         early_launch: Whether kernels are launched before their predecessor has ended.
+        today_known: Whether it is known which files the server finds, if any.
     """
 
     problem: MoeProblem
@@ -41,6 +51,18 @@ class Conditions:
     bandwidth_gb_s: int | None
     versions: tuple[tuple[str, str], ...]
     early_launch: bool = False
+    today_known: bool = True
+
+    @property
+    def made_up(self) -> bool:
+        """Say whether this is a rehearsal, whose latencies are computed."""
+        return self.device == MADE_UP
+
+    @property
+    def release(self) -> str:
+        """Return whose rules of SGLang were followed, in words."""
+        known = "SGLang" in dict(self.versions)
+        return "" if known else "; SGLang's release not known, rules of the newest possible"
 
 
 def report_markdown(result: Result, conditions: Conditions) -> str:
@@ -52,7 +74,7 @@ def report_markdown(result: Result, conditions: Conditions) -> str:
         "",
         _LEGEND,
         "",
-        "| batch | default | today | chosen | gain | spread | of memory floor | entry | note |",
+        f"| {' | '.join(_HEADS)} |",
         "|---:|---:|---:|---:|---:|---:|---:|---|---|",
         *(_row(choice, conditions) for choice in result.choices),
         "",
@@ -64,13 +86,14 @@ def report_markdown(result: Result, conditions: Conditions) -> str:
 def _circumstances(result: Result, conditions: Conditions) -> tuple[str, ...]:
     versions = ", ".join(f"{name} {version}" for name, version in conditions.versions)
     return (
-        f"GPU: {conditions.gpus} x {conditions.device}; {versions}",
+        f"GPU: {conditions.gpus} x {conditions.device}; {versions}{conditions.release}",
         f"kernel: {conditions.kernel}; routing: {conditions.routing}; weights cold in L2",
-        _effort_line(result),
+        effort_line(result),
     )
 
 
-def _effort_line(result: Result) -> str:
+def effort_line(result: Result) -> str:
+    """Return how much was measured, and whether the run ended early."""
     stopped = {"budget": "; time ran out", "interrupt": "; interrupted"}.get(result.stopped, "")
     replayed = f", {result.replayed} from the journal" if result.replayed else ""
     return (
@@ -117,13 +140,17 @@ def conclusions(result: Result, conditions: Conditions) -> tuple[str, ...]:
     worth = [tokens for tokens, gain in gains.items() if gain >= _WORTH_SAYING_RATIO]
     others = "; the others keep what is there" if len(tuned) < len(result.choices) else ""
     lines = [f"{len(tuned)} of {len(result.choices)} entries are new{others}"]
+    if conditions.made_up:
+        lines.insert(0, _MADE_UP_LINE)
+    lines += _proofs(result.choices)
     if not gains:
         return (*lines, "nothing was timed against what the server has now")
     mean = math.exp(sum(map(math.log, gains.values())) / len(gains))
     best = max(gains, key=lambda tokens: gains[tokens])
+    over = "what the server has now" if conditions.today_known else _BUILT_IN
     lines.append(
-        f"kernel gain over what the server has now: {mean:.3f} x on average (geometric), "
-        f"{gains[best]:.3f} x at most (batch {best})"
+        f"kernel gain over {over}: {mean:.3f} x on average (geometric, {len(gains)} batch "
+        f"size{'s' if len(gains) > 1 else ''}), {gains[best]:.3f} x at most (batch {best})"
     )
     if worth:
         lines.append(f"worth it (2 % or more) at batch {', '.join(map(str, worth))}")
@@ -135,6 +162,17 @@ def conclusions(result: Result, conditions: Conditions) -> tuple[str, ...]:
         _overlap_line(tuned, conditions),
     ]
     return tuple(line for line in lines if line)
+
+
+def _proofs(choices: Sequence[Choice]) -> Iterator[str]:
+    """Yield which entries do not rest on a last race."""
+    for proof, text in (
+        (Proof.SCREENED, "no last race; latencies are of single measurements of each GEMM"),
+        (Proof.UNMEASURED, "no latency; what is there is kept"),
+    ):
+        batches = [str(choice.tokens) for choice in choices if choice.proof is proof]
+        if batches:
+            yield f"batch {', '.join(batches)}: {text}"
 
 
 def _bounds(choices: Sequence[Choice]) -> tuple[str, ...]:
@@ -186,6 +224,8 @@ def report_json(result: Result, conditions: Conditions) -> Mapping[str, object]:
         "schema_version": SCHEMA_VERSION,
         "problem": asdict(conditions.problem),
         "device": conditions.device,
+        "made_up": conditions.made_up,
+        "today_known": conditions.today_known,
         "gpus": conditions.gpus,
         "kernel": conditions.kernel,
         "routing": conditions.routing,
@@ -223,7 +263,6 @@ def _entry(choice: Choice) -> Mapping[str, object]:
 
 def report_html(result: Result, conditions: Conditions, plot: str) -> str:
     """Return the report as one page without outside parts."""
-    heads = ("batch", "default", "today", "chosen", "gain", "spread", "floor", "entry", "note")
     body = "\n".join(
         "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(row)) + "</tr>"
         for row in (_row(choice, conditions) for choice in result.choices)
@@ -231,10 +270,10 @@ def report_html(result: Result, conditions: Conditions, plot: str) -> str:
     under = _items(_circumstances(result, conditions))
     says = _items(conclusions(result, conditions))
     title = html.escape(f"MoE tuning: {label(conditions.problem)} on {conditions.device}")
-    head = "".join(f"<th>{name}</th>" for name in heads)
+    head = "".join(f"<th>{name}</th>" for name in _HEADS)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-        "<style>body{font-family:sans-serif;max-width:72em;margin:2em auto}"
+        "<style>body{font-family:sans-serif;max-width:72em;margin:2em auto;padding:0 1em}"
         "td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #ddd}"
         "td:nth-last-child(-n+2),th:nth-last-child(-n+2){text-align:left}</style></head>\n"
         f"<body><h1>{title}</h1>\n<ul>{under}</ul>\n<ul>{says}</ul>\n{plot}\n"

@@ -10,7 +10,7 @@ from advisor.configs.files import read_config
 from advisor.configs.loaders import Loader, loader_of_version
 from advisor.configs.lookup import Request
 from advisor.configs.models import read_model
-from advisor.configs.names import ExpertDtype
+from advisor.configs.names import ExpertDtype, MoeConfigName
 from advisor.configs.pool import triton_version
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
 from advisor.configs.shapes import Parallelism, moe_shape
@@ -18,9 +18,9 @@ from advisor.configs.source import KernelSource, bundled_source, server_source
 from advisor.configs.trees import SglangTree, read_releases
 from advisor.errors import ConfigError, MissingExtraError
 from advisor.knowledge.environment import Environment
-from advisor.knowledge.gpus import find_gpu
-from advisor.tuner.fromlog import Missing, sized
-from advisor.tuner.gpus import LocalGpu, local_gpus
+from advisor.knowledge.gpus import find_gpu, gpu_near_misses
+from advisor.tuner.fromlog import Missing, named_config, sized
+from advisor.tuner.gpus import LocalGpu, is_gpu_number, local_gpus
 from advisor.tuner.holders import holder
 from advisor.tuner.pool import compilers_for
 from advisor.tuner.problem import (
@@ -121,7 +121,7 @@ def prepare(request: TuneRequest) -> Prepared:
     triton = _triton(request, server, place)
     if not request.rehearse:
         check_place(server, place.device, triton)
-    target = target_of_gpu(_REHEARSED_GPU if request.rehearse else place.device)
+    target = _target(_REHEARSED_GPU if request.rehearse else place.device)
     problem, origin = _problem(request, server, place.device, target)
     tree, doubt = find_tree(request.sglang, request.sglang_version, server)
     version = request.sglang_version or (tree.version if tree else server.exact_release)
@@ -137,11 +137,11 @@ def prepare(request: TuneRequest) -> Prepared:
         effort=request.effort,
         loader=loader,
         source=_source(request, tree, loader),
-        routing=_routing(request.routing),
+        routing=_routing(request.routing, problem),
         triton=triton,
         cache=(request.cache or _default_cache()).resolve(),
         journal=request.journal or request.out / f"{Path(name.file_name).stem}.journal",
-        today=today_of_file(request.today)
+        today=today_of_file(request.today, _named_as(name, request), loader)
         if request.today
         else find_today(Request(name=name, triton=triton), tree, loader, server),
         budget_s=request.budget_s,
@@ -182,6 +182,8 @@ def requests_for(request: TuneRequest, missing: tuple[Missing, ...]) -> tuple[Tu
             f"--journal holds one shape, the log lacks {len(missing)}: leave it out, each gets one"
         )
     today = read_config(request.today).name.for_down(down=False) if request.today else None
+    if today is not None and today not in {one.name for one in missing}:
+        raise ConfigError(f"--today {request.today} is of none of the shapes that the log lacks")
     return tuple(
         replace(
             request,
@@ -234,8 +236,8 @@ def _triton_note(wanted: str) -> str:
 def _place(request: TuneRequest, server: Server) -> _Place:
     """Return the GPUs, by number, with their common name and driver."""
     if request.rehearse:
-        numbers = tuple(int(gpu) for gpu in request.gpus if gpu.isdigit())
-        return _Place(gpus=numbers or (0,), device=REHEARSAL_DEVICE)
+        numbers = dict.fromkeys(int(gpu) for gpu in request.gpus if is_gpu_number(gpu))
+        return _Place(gpus=tuple(numbers) or (0,), device=REHEARSAL_DEVICE)
     if request.away:
         return _Place(gpus=(), device=_named_device(request.gpus))
     there = local_gpus()
@@ -273,10 +275,22 @@ def _chosen(request: TuneRequest, there: tuple[LocalGpu, ...]) -> tuple[LocalGpu
 
 def _named_device(gpus: tuple[str, ...]) -> str:
     """Return torch's name of the one GPU that is named."""
-    if len(gpus) != 1 or gpus[0].isdigit():
-        raise ConfigError("name the GPU to compile for, like --gpu H200")
-    target_of_gpu(gpus[0])
-    return _torch_name(gpus[0])
+    names = tuple(dict.fromkeys(gpus))
+    if len(names) != 1 or is_gpu_number(names[0]):
+        raise ConfigError("name the GPU that this is for, one kind, like --gpu H200")
+    _target(names[0])
+    return _torch_name(names[0])
+
+
+def _target(device: str) -> Target:
+    """Return what is compiled for.
+
+    Raises:
+        ConfigError: If no known GPU is meant.
+    """
+    if find_gpu(device) is None and not gpu_near_misses(device):
+        raise ConfigError(f"unknown GPU {device!r}: tune is for NVIDIA GPUs, like H200 or B200")
+    return target_of_gpu(device)
 
 
 def _torch_name(text: str) -> str:
@@ -313,7 +327,7 @@ def _problem(
         return found.problem, f"sizes: {found.config}"
     if request.shape is not None:
         return _explicit_problem(request), ""
-    model = read_model(request.models[0])
+    model = read_model(named_config(request.models[0], server.caches))
     parallelism = Parallelism(tensor=request.tensor_parallel, expert=request.expert_parallel)
     return moe_shape(model, parallelism, device=device, sm=target.sm).problem, ""
 
@@ -348,10 +362,23 @@ def _source(request: TuneRequest, tree: SglangTree | None, loader: Loader) -> Ke
     return server_source(tree.package)
 
 
-def _routing(text: str) -> Routing:
+def _named_as(name: MoeConfigName, request: TuneRequest) -> MoeConfigName:
+    """Return the name that --today must have; in a rehearsal it may be of any GPU."""
+    if not request.rehearse or request.today is None:
+        return name
+    return replace(name, device=read_config(request.today).name.device)
+
+
+def _routing(text: str, problem: MoeProblem) -> Routing:
     if text in {RoutingKind.UNIFORM, RoutingKind.ZIPF}:
         return Routing(kind=RoutingKind(text))
-    return read_routing(Path(text))
+    routing = read_routing(Path(text))
+    if len(routing.weights) != problem.all_experts:
+        raise ConfigError(
+            f"--routing {text} has {len(routing.weights)} loads: one for each of the "
+            f"{problem.all_experts} experts of all ranks is needed"
+        )
+    return routing
 
 
 def _default_cache() -> Path:

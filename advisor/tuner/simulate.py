@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from advisor.configs.entries import TMA_KEY
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import InputError
 from advisor.tuner.journal import Journal
-from advisor.tuner.problem import problem_of_label
+from advisor.tuner.problem import check_batch_sizes, check_problem, problem_of_label
 from advisor.tuner.search import Strategy
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Timed, trial_from_key
@@ -171,13 +173,18 @@ def _from_journal(path: Path) -> tuple[Table, ...]:
 
 
 def _document(path: Path) -> Any:
-    raw = path.read_bytes()
-    return json.loads(gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+    try:
+        raw = path.read_bytes()
+        return json.loads(gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw)
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is neither a tuning journal nor an exhaustive table: {error}"
+        ) from error
 
 
 def _from_json(path: Path) -> Table:
+    document = _document(path)
     try:
-        document = _document(path)
         columns = document["columns"]
         places = [columns.index(column) for column in _COLUMNS]
         samples_at = columns.index("us_samples")
@@ -186,16 +193,22 @@ def _from_json(path: Path) -> Table:
         tma_at = columns.index(TMA_KEY) if TMA_KEY in columns else None
         samples = {
             _tile([int(row[place]) for place in places], tma=tma_at is not None and row[tma_at]): (
-                tuple(row[samples_at] or ())
+                _samples(row[samples_at] or ())
             )
             for row in cast("list[list[Any]]", document["rows"])
         }
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(
-            f"{path} is neither a tuning journal nor an exhaustive table: {error}"
-        ) from error
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        raise InputError(f"{path} is no exhaustive table: {error}") from error
+    check_batch_sizes((tokens,))
     name = f"batch {tokens}, {gemm}" if gemm else f"batch {tokens}, both"
     return Table(name=name, tokens=tokens, gemm=gemm, samples=samples)
+
+
+def _samples(values: Sequence[Any]) -> tuple[float, ...]:
+    samples = tuple(float(value) for value in values)
+    if not all(0 < sample < math.inf for sample in samples):
+        raise ValueError("a latency that is no positive number")
+    return samples
 
 
 def _tile(numbers: Sequence[int], *, tma: bool) -> Tile:
@@ -208,13 +221,15 @@ def problem_of_table(path: Path) -> MoeProblem:
 
     Raises:
         InputError: If the file does not tell.
+        ConfigError: If no kernel could be of that shape.
     """
     if _is_journal(path):
         with Journal(path) as journal:
             return problem_of_label(journal.identity().get("problem", ""))
+    document = _document(path)
     try:
-        meta = _document(path)["meta"]
-        sizes = [int(meta[name]) for name in ("E", "N", "K", "topk")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        sizes = [int(document["meta"][name]) for name in ("E", "N", "K", "topk")]
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"{path} does not tell the shape it was measured on: {error}") from error
-    return MoeProblem(experts=sizes[0], width=sizes[1], hidden=sizes[2], top_k=sizes[3])
+    experts, width, hidden, top_k = sizes
+    return check_problem(MoeProblem(experts=experts, width=width, hidden=hidden, top_k=top_k))

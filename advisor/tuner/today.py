@@ -9,8 +9,9 @@ from pathlib import Path
 
 from advisor.configs.entries import ConfigTable
 from advisor.configs.files import read_config
-from advisor.configs.loaders import Loader
+from advisor.configs.loaders import DownRule, Loader
 from advisor.configs.lookup import Lookup, Outcome, Request, Source, lookup
+from advisor.configs.names import MoeConfigName
 from advisor.configs.trees import ConfigFiles, DiskFiles, SglangTree, open_tree
 from advisor.errors import ConfigError, InputError
 from advisor.tuner.server import OVERLAY_VARIABLE, Server
@@ -96,18 +97,39 @@ def check_launch(today: Lookup | None, loader: Loader) -> None:
         )
 
 
-def today_of_file(path: Path) -> Lookup:
+def today_of_file(path: Path, wanted: MoeConfigName, loader: Loader) -> Lookup:
     """Return the look-up of a server that finds just this file and its sibling.
+
+    Args:
+        path: The up file, or the down file beside it.
+        wanted: The up file's name for the shape that is tuned.
+        loader: The rules of the server's release.
 
     Raises:
         InputError: If it is no config file.
+        ConfigError: If it is of another shape or GPU, or holds no entry.
     """
     file = read_config(path)
+    if file.name.for_down(down=False) != wanted:
+        raise ConfigError(
+            f"--today {path} is of another shape or GPU: the server would look for "
+            f"{wanted.file_name}"
+        )
     up, down = (file.sibling, file.table) if file.name.down else (file.table, file.sibling)
-    return Lookup(up=_outcome(up, path), down=_outcome(down, path), lines=())
+    for table in (up, down):
+        if table is not None and not table.entries:
+            problems = "".join(f": {problem}" for problem in table.problems[:1])
+            raise ConfigError(f"--today {path}: no entry that a server could use{problems}")
+    return Lookup(
+        up=_outcome(up, path, Source.DEFAULT),
+        down=None
+        if loader.down is DownRule.NONE
+        else _outcome(down, path, Source.REUSED_UP if up else Source.DEFAULT),
+        lines=(),
+    )
 
 
-def _outcome(table: ConfigTable | None, path: Path) -> Outcome:
+def _outcome(table: ConfigTable | None, path: Path, otherwise: Source) -> Outcome:
     if table is None:
-        return Outcome(source=Source.DEFAULT, wanted=None)
+        return Outcome(source=otherwise, wanted=None)
     return Outcome(source=Source.EXACT, wanted=None, path=str(path), table=table)

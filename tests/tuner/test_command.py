@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import subprocess
@@ -135,6 +136,8 @@ def test_impossible_wishes_are_refused_in_one_line(arguments: list[str], word: s
     [
         ["--budget", "soon"],
         ["--budget", "0s"],
+        ["--budget", "9" * 20 + "h"],
+        ["--batch-sizes", "\N{ARABIC-INDIC DIGIT ONE}"],
         ["--shape", "a,b"],
         ["--batch-sizes", "1,,2"],
         ["--shape", "9" * 30],
@@ -144,6 +147,165 @@ def test_impossible_wishes_are_refused_in_one_line(arguments: list[str], word: s
 def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError):
         run(*arguments, "--rehearse", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--model", "m", "--dtype", "fp8_w8a8"], "the model tells how weights are stored"),
+        (["--model", "m", "--block-shape", "128,128"], "for --shape"),
+        ([*SHAPE, "--tp", "2"], "leave --tp out"),
+        (["--from", "x.log", "--tp", "2"], "leave --tp and --ep out"),
+        (["--from", "x.log", "--ep", "2"], "leave --tp and --ep out"),
+        (["--from", "x.log", "--dtype", "bf16"], "the log tells how weights are stored"),
+        ([*SHAPE, "--rehearse", "--gpu", "H200"], "--gpu takes numbers there"),
+        ([*SHAPE, "--rehearse", "--gpu", "\N{SUPERSCRIPT TWO}"], "--gpu takes numbers there"),
+        ([*SHAPE, "--rehearse", "--precompile"], "leave --rehearse and --ray out"),
+        ([*SHAPE, "--gpu", "0", "--gpu", "H200"], "name the GPU"),
+        ([*SHAPE, "--gpu", "banana"], "tune is for NVIDIA GPUs"),
+        ([*SHAPE, "--gpu", "AMD Instinct MI300X"], "tune is for NVIDIA GPUs"),
+    ],
+)
+def test_what_would_be_passed_over_in_silence_is_refused(arguments: list[str], word: str) -> None:
+    with pytest.raises(AdvisorError, match=word) as caught:
+        run(*arguments, "--dry-run")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_dry_run_of_precompiling_compiles_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    result = run(*SHAPE, "--gpu", "H200", "--precompile", "--dry-run", "--cache", str(cache))
+    assert "expected: about" in result.output
+    assert not cache.exists()
+
+
+def test_recorded_loads_are_one_for_each_expert(tmp_path: Path) -> None:
+    loads = tmp_path / "loads.json"
+    loads.write_text(json.dumps([1] * 32), encoding="utf-8")
+    arguments = ["--rehearse", "--dry-run", "--routing", str(loads)]
+    assert run("--shape", "8,768,2048,8", "--ep", "4", *arguments).return_value == 0
+    with pytest.raises(AdvisorError, match="has 32 loads: one for each of the 128 experts"):
+        run(*SHAPE, *arguments)
+
+
+H200_FILE = "E=128,N=768,device_name=NVIDIA_H200.json"
+ENTRY = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 1}
+
+
+def plan_against(folder: Path, name: str, table: object, *more: str) -> str:
+    path = folder / name
+    path.write_text(json.dumps(table), encoding="utf-8")
+    return run(*SHAPE, "--gpu", "H200", "--dry-run", "--today", str(path), *more).output
+
+
+def test_todays_file_serves_both_gemms_where_it_is_alone(tmp_path: Path) -> None:
+    assert "today: up exact, down reuse-up (" in plan_against(tmp_path, H200_FILE, {"1": ENTRY})
+    output = plan_against(tmp_path, H200_FILE, {"1": ENTRY}, "--sglang-version", "0.5.3")
+    assert "today: up exact (" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "word"),
+    [
+        (H200_FILE.replace("768", "704"), {"1": ENTRY}, "another shape or GPU"),
+        (H200_FILE.replace("H200", "B200"), {"1": ENTRY}, "another shape or GPU"),
+        (H200_FILE.replace(".json", ",dtype=fp8_w8a8.json"), {"1": ENTRY}, "another shape or GPU"),
+        (H200_FILE, {}, "no entry that a server could use"),
+        (H200_FILE, {"1": {"BLOCK_SIZE_M": 16}}, "BLOCK_SIZE_N is missing"),
+        ("today.json", {"1": ENTRY}, "is not a name that SGLang looks for"),
+    ],
+)
+def test_todays_file_is_of_the_shape_that_is_tuned(
+    tmp_path: Path, name: str, table: object, word: str
+) -> None:
+    with pytest.raises(AdvisorError, match=word):
+        plan_against(tmp_path, name, table)
+
+
+QUICK = ["--rehearse", "--effort", "quick", "--batch-sizes", "1", "--compilers", "1"]
+
+
+def test_results_that_cannot_be_written_stop_a_run_before_it_measures(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    journal = tmp_path / "journal"
+    with pytest.raises(AdvisorError, match="cannot be written: Not a directory"):
+        run(*SHAPE, *QUICK, "-o", str(file / "out"), "--journal", str(journal))
+    assert not journal.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_not_called_a_gpu_that_is_too_small(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    arguments = ["--gpu", "H200", "--precompile", "--compilers", "1"]
+    with pytest.raises(AdvisorError, match="cannot be written: Not a directory"):
+        run(*SHAPE, *arguments, "--cache", str(file / "cache"))
+
+
+@pytest.mark.slow
+def test_a_rehearsal_says_that_it_is_one_and_installs_nothing(tmp_path: Path) -> None:
+    output = run(*SHAPE, *QUICK, "-o", str(tmp_path)).output
+    assert "the GPU is made up" in output
+    assert "install and prove" not in output
+    assert "the GPU is made up" in (tmp_path / "tune-report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_early_says_so_and_how_it_goes_on(tmp_path: Path) -> None:
+    arguments = ["--rehearse", "--effort", "thorough", "--compilers", "1", "-o", str(tmp_path)]
+    output = run(*SHAPE, *arguments, "--budget", "1s").output
+    assert output.splitlines()[0].endswith("; time ran out")
+    assert "the same command, with more time, continues" in output
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        (gzip.compress(b"{}" * 500)[:20], "neither a tuning journal nor an exhaustive table"),
+        (b"[" * 100_000, "neither a tuning journal nor an exhaustive table"),
+        (b"\x1f\x8bnope", "neither a tuning journal nor an exhaustive table"),
+        (b"SQLite format 3\x00and no more", "cannot be used as a journal"),
+        (b"{}", "is no exhaustive table"),
+    ],
+)
+def test_what_cannot_be_simulated_is_told_in_one_line(
+    tmp_path: Path, raw: bytes, word: str
+) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(raw)
+    with pytest.raises(AdvisorError, match=word) as caught:
+        run("--simulate", str(path))
+    assert "\n" not in str(caught.value)
+
+
+def table_of(samples: object, *, block_n: int = 32, experts: int = 128, tokens: float = 1) -> str:
+    sizes = ["BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M"]
+    columns = [*sizes, "num_warps", "num_stages", "us_samples"]
+    meta = {"E": experts, "N": 768, "K": 2048, "topk": 8}
+    rows = [[16, block_n, 64, 1, 4, 3, samples]]
+    return json.dumps({"M": tokens, "gemm": "up", "columns": columns, "rows": rows, "meta": meta})
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (table_of([0.0]), "no positive number"),
+        (table_of([float("nan")]), "no positive number"),
+        (table_of(["x"]), "is no exhaustive table"),
+        (table_of(3), "is no exhaustive table"),
+        (table_of([]), "holds no measurement"),
+        (table_of([1.0], block_n=33), "none of the recorded tiles can run"),
+        (table_of([1.0], experts=-1), "E=-1 must lie between"),
+        (table_of([1.0], tokens=1e30), "must lie between 1 and"),
+    ],
+)
+def test_tables_that_mean_nothing_are_refused(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(AdvisorError, match=word):
+        run("--simulate", str(path))
 
 
 @pytest.mark.slow

@@ -270,6 +270,28 @@ def test_contradictions_are_refused(arguments: list[str], word: str, model: str)
     assert word in refusal("--from", log, "--model", model, "--dry-run", *arguments)
 
 
+def test_a_named_model_may_be_in_the_hugging_face_cache(
+    cache: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    link = cache("org/named", config(128, 768))
+    log = written(lines(TARGET))
+    output = run("--from", log, "--model", "org/named", "--dry-run").output
+    assert f"sizes: {link}" in output
+    output = run("--model", "org/named", "--gpu", "H200", "--dry-run").output
+    assert planned(output) == ["E=128 N=768 K=2048 top-k 8 bf16"]
+    text = refusal("--model", "org/lost", "--gpu", "H200", "--dry-run")
+    assert text == f"--model org/lost: no such file or folder, nor a model in {tmp_path}/hf/hub"
+
+
+def test_todays_file_must_be_of_a_shape_that_the_log_lacks(model: str) -> None:
+    entry = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 1}
+    arguments = ["--from", written(lines(TARGET, DRAFT)), "--model", model, "--dry-run"]
+    today = written(json.dumps({"1": entry}), TARGET)
+    assert "today: up exact" in run(*arguments, "--today", today).output
+    other = written(json.dumps({"1": entry}), TARGET.replace("128", "96"))
+    assert "none of the shapes" in refusal(*arguments, "--today", other)
+
+
 def test_a_journal_for_several_shapes_is_refused(model: str) -> None:
     log = written(lines(TARGET, DRAFT))
     text = refusal("--from", log, "--model", model, "--rehearse", "--journal", "one.journal")

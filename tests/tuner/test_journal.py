@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,26 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         Journal(tmp_path)
+
+
+def test_a_database_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "users.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE users (name TEXT)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="no journal of `advisor tune`"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
+def test_an_outcome_that_is_none_names_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path):
+        pass
+    database = sqlite3.connect(path)
+    database.execute("INSERT INTO results (work, outcome, lane) VALUES ('x', 'y', 'z')")
+    database.commit()
+    database.close()
+    with Journal(path) as journal, pytest.raises(InputError, match=f"{path}: not a measurement"):
+        list(journal.results())

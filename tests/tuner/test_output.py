@@ -12,7 +12,7 @@ from advisor.configs.entries import parse_table
 from advisor.configs.loaders import loader_of_version
 from advisor.configs.names import parse_moe_name
 from advisor.configs.problem import MoeProblem
-from advisor.tuner.decide import Origin
+from advisor.tuner.decide import Origin, Proof
 from advisor.tuner.journal import Journal
 from advisor.tuner.output import Tuned, config_paths, documents
 from advisor.tuner.report import Conditions, conclusions
@@ -116,6 +116,36 @@ def test_short_kernels_that_the_server_overlaps_are_named(tuned: Tuned) -> None:
     assert not any(
         "not timed" in line for line in conclusions(replace(result, choices=(long,)), early)
     )
+
+
+def test_entries_without_a_last_race_are_named(tuned: Tuned) -> None:
+    first, second, third = tuned.result.choices
+    choices = (
+        replace(first, proof=Proof.SCREENED),
+        replace(second, proof=Proof.UNMEASURED, chosen_us=None),
+        third,
+    )
+    lines = conclusions(replace(tuned.result, choices=choices), tuned.conditions)
+    assert any(line.startswith("batch 1: no last race") for line in lines)
+    assert any(line.startswith("batch 64: no latency") for line in lines)
+    assert any("2 batch sizes" in line for line in lines)
+    lines = conclusions(tuned.result, tuned.conditions)
+    assert not any("no last race" in line or "no latency" in line for line in lines)
+
+
+def test_a_gain_is_not_said_to_be_over_files_that_nobody_knows(tuned: Tuned) -> None:
+    unknown = replace(tuned.conditions, today_known=False)
+    assert any(
+        "over SGLang's built-in tiles" in line for line in conclusions(tuned.result, unknown)
+    )
+    known = conclusions(tuned.result, tuned.conditions)
+    assert any("over what the server has now" in line for line in known)
+
+
+def test_a_release_that_is_not_known_is_said(tuned: Tuned) -> None:
+    assert "SGLang's release not known" in documents(tuned)["tune-report.md"]
+    told = replace(tuned.conditions, versions=(("triton", "3.6.0"), ("SGLang", "0.5.23")))
+    assert "not known" not in documents(replace(tuned, conditions=told))["tune-report.md"]
 
 
 def test_both_pages_say_where_and_how_was_measured(tuned: Tuned) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from advisor.configs.problem import Gemm, MoeProblem
 from advisor.errors import AdvisorError
 from advisor.tuner.pool import Done, Limits, LocalPool
-from advisor.tuner.precompile import precompile, relocate
+from advisor.tuner.precompile import Compiled, precompile, relocate
 from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Failed, Failure, Timed, Trial, Work
@@ -133,7 +134,20 @@ def test_gpus_of_two_kinds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_precompiling_needs_no_gpu_and_counts_what_does_not_fit() -> None:
     trials = (trial(), trial(tokens=128), trial(TOO_LARGE))
-    assert precompile(Rehearsal(problem=PROBLEM), trials, 1) == (2, 1)
+    assert precompile(Rehearsal(problem=PROBLEM), trials, 1) == Compiled(made=1, unfit=1)
+
+
+@dataclass(frozen=True)
+class FullDisk(Rehearsal):
+    """A setup whose kernels cannot be stored."""
+
+    def compile(self, recipe: object) -> Failed | None:
+        return Failed(failure=Failure.COMPILE, text="No space left on device")
+
+
+def test_kernels_that_cannot_be_stored_are_not_said_to_be_too_large() -> None:
+    compiled = precompile(FullDisk(problem=PROBLEM), (trial(), trial(TOO_LARGE)), 1)
+    assert compiled == Compiled(made=0, broken=2, reason="No space left on device")
 
 
 def test_a_cache_that_moved_is_mended(tmp_path: Path) -> None:
