@@ -42,5 +42,7 @@ def _of_shape(request: TuneRequest, *, log: bool) -> Iterator[str]:
 def _of_place(request: TuneRequest, precompile: bool, ray: bool) -> Iterator[str]:  # noqa: FBT001
     if precompile and (request.rehearse or ray):
         yield "--precompile uses no GPU: leave --rehearse and --ray out"
+    if precompile and request.budget_s is not None:
+        yield "--precompile has no --budget: leave it out; what is compiled stays after Ctrl-C"
     if request.rehearse and not all(map(is_gpu_number, request.gpus)):
         yield "--rehearse makes its GPU up: --gpu takes numbers there"

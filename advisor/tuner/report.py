@@ -22,11 +22,13 @@ _MADE_UP_LINE = (
 _BUILT_IN = "SGLang's built-in tiles (which files the server finds today is not known)"
 _HEADS = (
     *("batch", "default", "today", "chosen", "gain", "spread"),
-    *("of memory floor", "entry", "note"),
+    *("memory floor", "entry", "note"),
 )
 _LEGEND = (
-    "Latency of both GEMMs of one MoE layer, in us (median of the last race). Default: SGLang's built-in "
-    "tile. Today: what the server's files give now. Memory floor: the time to read the weights once."
+    "Latency of both GEMMs of one MoE layer, in us (median of the last race, unless said otherwise). "
+    "Default: SGLang's built-in tile. Today: what the server's files give now. Gain: chosen against "
+    "today, else default. Memory floor: the share of the latency that reading the weights once takes. "
+    "Entry: up / down, one if equal: M x N x K of the tile, GROUP_SIZE_M, warps, stages."
 )
 
 
@@ -76,7 +78,7 @@ def report_markdown(result: Result, conditions: Conditions) -> str:
         "",
         f"| {' | '.join(_HEADS)} |",
         "|---:|---:|---:|---:|---:|---:|---:|---|---|",
-        *(_row(choice, conditions) for choice in result.choices),
+        *(_row(_cells(choice, conditions)) for choice in result.choices),
         "",
         *(f"- {line}" for line in conclusions(result, conditions)),
     ]
@@ -102,14 +104,19 @@ def effort_line(result: Result) -> str:
     )
 
 
-def _row(choice: Choice, conditions: Conditions) -> str:
+def _row(cells: Sequence[str]) -> str:
+    """Return a row of a table; what a compiler says may hold bars and line ends."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', '/') for cell in cells)} |"
+
+
+def _cells(choice: Choice, conditions: Conditions) -> tuple[str, ...]:
     floor = floor_us(conditions, choice.tokens)
     share = f"{floor / choice.chosen_us:.0%}" if floor and choice.chosen_us else ""
     pair = choice.pair
     entry = pair.up.key if pair.up == pair.down else f"{pair.up.key} / {pair.down.key}"
     spread = "" if choice.spread_ratio is None else f"{choice.spread_ratio:.1%}"
     gain = "" if choice.gain_ratio is None else f"{choice.gain_ratio:.3f}"
-    cells = (
+    return (
         str(choice.tokens),
         *(_us(value) for value in (choice.default_us, choice.today_us, choice.chosen_us)),
         gain,
@@ -118,7 +125,6 @@ def _row(choice: Choice, conditions: Conditions) -> str:
         f"{choice.origin}: {entry}",
         choice.note,
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _us(value: float | None) -> str:
@@ -264,8 +270,10 @@ def _entry(choice: Choice) -> Mapping[str, object]:
 def report_html(result: Result, conditions: Conditions, plot: str) -> str:
     """Return the report as one page without outside parts."""
     body = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell.strip())}</td>" for cell in _cells(row)) + "</tr>"
-        for row in (_row(choice, conditions) for choice in result.choices)
+        "<tr>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(choice, conditions))
+        + "</tr>"
+        for choice in result.choices
     )
     under = _items(_circumstances(result, conditions))
     says = _items(conclusions(result, conditions))
@@ -283,7 +291,3 @@ def report_html(result: Result, conditions: Conditions, plot: str) -> str:
 
 def _items(lines: Sequence[str]) -> str:
     return "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-
-
-def _cells(row: str) -> list[str]:
-    return row.strip("|").split("|")

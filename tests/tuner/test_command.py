@@ -161,6 +161,7 @@ def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
         ([*SHAPE, "--rehearse", "--gpu", "H200"], "--gpu takes numbers there"),
         ([*SHAPE, "--rehearse", "--gpu", "\N{SUPERSCRIPT TWO}"], "--gpu takes numbers there"),
         ([*SHAPE, "--rehearse", "--precompile"], "leave --rehearse and --ray out"),
+        ([*SHAPE, "--gpu", "H200", "--precompile", "--budget", "5m"], "has no --budget"),
         ([*SHAPE, "--gpu", "0", "--gpu", "H200"], "name the GPU"),
         ([*SHAPE, "--gpu", "banana"], "tune is for NVIDIA GPUs"),
         ([*SHAPE, "--gpu", "AMD Instinct MI300X"], "tune is for NVIDIA GPUs"),

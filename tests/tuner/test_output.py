@@ -118,6 +118,17 @@ def test_short_kernels_that_the_server_overlaps_are_named(tuned: Tuned) -> None:
     )
 
 
+def test_what_a_compiler_says_breaks_no_table(tuned: Tuned) -> None:
+    first, *others = tuned.result.choices
+    odd = replace(first, note="nothing could be timed: a | b\n<c>")
+    texts = documents(replace(tuned, result=replace(tuned.result, choices=(odd, *others))))
+    (row,) = [one for one in texts["tune-report.md"].splitlines() if one.startswith("| 1 ")]
+    assert row.count("|") == 10
+    page = texts["tune-report.html"]
+    assert "<td>nothing could be timed: a | b\n&lt;c&gt;</td></tr>" in page
+    assert page.count("<tr>") == page.count("</tr>") == 1 + len(BATCHES)
+
+
 def test_entries_without_a_last_race_are_named(tuned: Tuned) -> None:
     first, second, third = tuned.result.choices
     choices = (
