@@ -63,6 +63,14 @@ class GpuSetup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """The launches of one part, one per routing."""
+
+    calls: list[Callable[[], None]]
+    error_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
     """An entrant as a CUDA graph of `launches` turns."""
 
@@ -114,13 +122,14 @@ class GpuBench:
 
     def _screen(self, trial: Trial) -> Timed | Failed:
         batch = self._batch_of(trial.tokens)
-        calls = self._calls(batch, trial.part)
-        if isinstance(calls, Failed):
-            return calls
-        graph = self._capture(calls)
-        first_us = self._replay_us(graph, len(calls)) * len(calls)
+        checked = self._checked(batch, trial.part)
+        if isinstance(checked, Failed):
+            return checked
+        graph, launches = self._capture(checked.calls), len(checked.calls)
+        first_us = self._replay_us(graph, launches) * launches
         replays = max(_FEWEST_REPLAYS, min(_MOST_REPLAYS, round(_SCREENING_US / first_us)))
-        return Timed(samples_us=tuple(self._replay_us(graph, len(calls)) for _ in range(replays)))
+        samples_us = tuple(self._replay_us(graph, launches) for _ in range(replays))
+        return Timed(samples_us=samples_us, error_ratio=checked.error_ratio)
 
     def _race(self, race: Race) -> Raced:
         batch = self._batch_of(race.tokens)
@@ -149,23 +158,19 @@ class GpuBench:
         return samples
 
     def _prepare(self, batch: BatchTensors, entrant: Entrant) -> _Ready | Failed:
-        """Capture an entrant and check its numbers; say why if it cannot run."""
-        launches: list[list[Callable[[], None]]] = []
-        worst = 0.0
+        """Capture an entrant; say why if it cannot run or computes wrong numbers."""
+        parts: list[_Checked] = []
         for part in entrant.parts():
-            calls = self._calls(batch, part)
-            if isinstance(calls, Failed):
-                return calls
-            batch.poison(part)
-            calls[0]()
-            error = self._reference(batch, part.gemm).error_ratio(batch, part)
-            if not error <= _LARGEST_ERROR_RATIO:
-                text = f"{part.gemm} {part.tile.key}: differs from the reference by {error:.2g}"
-                return Failed(failure=Failure.WRONG, text=text)
-            worst = max(worst, error)
-            launches.append(calls)
-        turns = [call for turn in zip(*launches, strict=True) for call in turn]
-        return _Ready(graph=self._capture(turns), launches=len(launches[0]), error_ratio=worst)
+            checked = self._checked(batch, part)
+            if isinstance(checked, Failed):
+                return checked
+            parts.append(checked)
+        turns = [call for turn in zip(*(one.calls for one in parts), strict=True) for call in turn]
+        return _Ready(
+            graph=self._capture(turns),
+            launches=len(parts[0].calls),
+            error_ratio=max(one.error_ratio for one in parts),
+        )
 
     def _capture(self, calls: list[Callable[[], None]]) -> Any:
         graph = self._torch.cuda.CUDAGraph()
@@ -182,8 +187,8 @@ class GpuBench:
         end.synchronize()
         return float(start.elapsed_time(end)) * 1000.0 / launches
 
-    def _calls(self, batch: BatchTensors, part: Part) -> list[Callable[[], None]] | Failed:
-        """Return one launch per routing, the first of them run once to load the kernel."""
+    def _checked(self, batch: BatchTensors, part: Part) -> _Checked | Failed:
+        """Return one launch per routing; the first of them has run, and its numbers are right."""
         launch = self._kernels.launch(part, batch.tokens)
         kernel = self._build(launch)
         if isinstance(kernel, Failed):
@@ -196,9 +201,13 @@ class GpuBench:
         for turn in range(len(batch.routings)):
             tensors = batch.of_launch(part, self._weights[part.gemm], turn)
             calls.append(_call(runner, _arguments(launch, tensors), self._torch))
+        batch.poison(part)
         calls[0]()
-        self._torch.cuda.synchronize()
-        return calls
+        error = self._reference(batch, part.gemm).error_ratio(batch, part)
+        if not error <= _LARGEST_ERROR_RATIO:
+            text = f"{part.gemm} {part.tile.key}: differs from the reference by {error:.2g}"
+            return Failed(failure=Failure.WRONG, text=text)
+        return _Checked(calls=calls, error_ratio=error)
 
     def _build(self, launch: Launch) -> Any:
         recipe = shared_form(launch)

@@ -19,6 +19,7 @@ _LARGEST_DIMENSION = 2**20
 _LARGEST_EXPERTS = 4096
 _LARGEST_BATCH = 2**18
 _SMALLEST_BLOCK = 16
+_SMALLEST_DEPTH = 64
 _LABEL = re.compile(
     r"E=(\d{1,9}) N=(\d{1,9}) K=(\d{1,9}) top-k (\d{1,9}) (bf16|fp16|fp8_w8a8|int8_w8a8)"
     r"(?: block \[(\d{1,9}), (\d{1,9})\])?( per channel)?(?: of (\d{1,9}) ranks)?( ungated)?"
@@ -55,6 +56,11 @@ def _check_block_shape(problem: MoeProblem, block_shape: tuple[int, int]) -> Non
         raise ConfigError("a block shape needs fp8 or int8 weights; add --dtype fp8_w8a8")
     if any(size < _SMALLEST_BLOCK or size & (size - 1) for size in block_shape):
         raise ConfigError(f"block shape {list(block_shape)}: powers of two from 16 on")
+    if block_shape[1] < _SMALLEST_DEPTH:
+        raise ConfigError(
+            f"block shape {list(block_shape)}: BLOCK_SIZE_K must divide its {block_shape[1]}, and "
+            f"SGLang's tuner tries none below {_SMALLEST_DEPTH}; leave this shape to the built-in tile"
+        )
     for name, size in (("N", problem.width), ("K", problem.hidden)):
         if size % block_shape[0] or size % block_shape[1]:
             raise ConfigError(

@@ -162,6 +162,7 @@ def test_a_batch_reads_the_experts_it_touches() -> None:
         ({"block_shape": (128, 128)}, "fp8 or int8"),
         ({"dtype": ExpertDtype.FP8_W8A8, "block_shape": (100, 128)}, "powers of two"),
         ({"dtype": ExpertDtype.FP8_W8A8, "block_shape": (512, 128)}, "no multiple"),
+        ({"dtype": ExpertDtype.FP8_W8A8, "block_shape": (128, 32)}, "none below 64"),
         ({"dtype": ExpertDtype.INT4_W4A16}, "cannot tune"),
     ],
 )
