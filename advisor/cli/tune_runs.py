@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import time
 from collections.abc import Sequence
@@ -12,7 +13,14 @@ import click
 
 from advisor.cli.tune_files import make_folder, write_results
 from advisor.cli.tune_progress import progress
-from advisor.errors import EXIT_CLEAN, EXIT_INTERRUPTED, EXIT_USAGE, AdvisorError, ConfigError
+from advisor.errors import (
+    EXIT_CLEAN,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    AdvisorError,
+    ConfigError,
+    MissingExtraError,
+)
 from advisor.tuner.bench import GpuSetup
 from advisor.tuner.output import Tuned, config_paths
 from advisor.tuner.pool import LocalPool, Pool
@@ -203,7 +211,10 @@ def _pool(session: Session, *, rehearse: bool, ray: str | None) -> Pool:
     setup: Setup = GpuSetup(kernels=session.kernels, routing=session.routing)
     if rehearse:
         setup = Rehearsal(problem=session.problem)
+    elif ray is None and importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("advisor tune", "tune")
     else:
+        make_folder(session.cache)
         relocate(session.cache)
     if ray is not None:
         from advisor.tuner.ray_pool import RayPool

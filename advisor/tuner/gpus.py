@@ -19,20 +19,21 @@ class LocalGpu:
 
     Attributes:
         name: As torch prints it.
+        used_mib: Both sizes are None where the GPU shares its memory with the host, as a GB10 does.
         processes: Programs that hold memory on it, as `pid name`.
     """
 
     index: int
     name: str
-    used_mib: int
-    total_mib: int
+    used_mib: int | None
+    total_mib: int | None
     driver: str
     processes: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:
         """Say whether somebody works on it: measuring there would disturb both."""
-        return bool(self.processes) or self.used_mib > _IDLE_MIB
+        return bool(self.processes) or (self.used_mib or 0) > _IDLE_MIB
 
 
 def is_gpu_number(text: str) -> bool:
@@ -60,13 +61,18 @@ def _gpu(cells: list[str], holders: dict[str, list[str]]) -> LocalGpu:
         return LocalGpu(
             index=int(index),
             name=name,
-            used_mib=int(used),
-            total_mib=int(total),
+            used_mib=_mib(used),
+            total_mib=_mib(total),
             driver=driver,
             processes=tuple(holders.get(uuid, ())),
         )
     except ValueError as error:
         raise AdvisorError(f"nvidia-smi says {', '.join(cells)!r}: not understood") from error
+
+
+def _mib(cell: str) -> int | None:
+    """Return a size; None for `[N/A]` and `[Not Supported]`."""
+    return None if cell.startswith("[") else int(cell)
 
 
 def _split(row: str, count: int) -> list[str]:

@@ -302,7 +302,8 @@ def _torch_name(text: str) -> str:
 def busy_gpus(session: Session) -> tuple[str, ...]:
     """Return one line for each GPU of a session that somebody else uses; none if all are free."""
     return tuple(
-        f"GPU {gpu.index} ({gpu.name}) is in use: {gpu.used_mib} of {gpu.total_mib} MiB"
+        f"GPU {gpu.index} ({gpu.name}) is in use"
+        + (f": {gpu.used_mib} of {gpu.total_mib} MiB" if gpu.used_mib is not None else "")
         + (f", by {', '.join(holders)}" if (holders := _holders(gpu)) else "")
         for gpu in session.seen
         if gpu.busy

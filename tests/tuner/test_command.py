@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -243,6 +244,29 @@ def test_a_cache_that_cannot_be_written_is_not_called_a_gpu_that_is_too_small(
     arguments = ["--gpu", "H200", "--precompile", "--compilers", "1"]
     with pytest.raises(AdvisorError, match="cannot be written: Not a directory"):
         run(*SHAPE, *arguments, "--cache", str(file / "cache"))
+
+
+IDLE_GPU = """\
+#!/bin/sh
+case "$1" in
+  --query-gpu=*) echo "0, GPU-a, NVIDIA H200, 0, 143771, 580.1" ;;
+esac
+"""
+
+
+def test_measuring_without_torch_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(IDLE_GPU, encoding="utf-8")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else there(name)
+    )
+    with pytest.raises(MissingExtraError, match=r"sglang-advisor\[tune\]"):
+        run(*SHAPE, "-o", str(tmp_path / "out"))
 
 
 @pytest.mark.slow

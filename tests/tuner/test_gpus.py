@@ -54,6 +54,15 @@ def test_a_busy_gpu_that_is_asked_for_is_named_with_its_process(smi: Path) -> No
     assert "4711 sglang::scheduler_TP0" in line
 
 
+def test_a_gpu_that_shares_the_hosts_memory_is_busy_by_its_processes(smi: Path) -> None:
+    shared = '#!/bin/sh\ncase "$1" in\n  --query-gpu=*) echo "0, GPU-a, NVIDIA GB10, [N/A], [N/A], 580" ;;\n'
+    smi.write_text(f"{shared}esac\n")
+    assert busy_gpus(session_of(request())) == ()
+    smi.write_text(f'{shared}  *) echo "GPU-a, 4711, sglang::scheduler_TP0" ;;\nesac\n')
+    (line,) = busy_gpus(session_of(request()))
+    assert line.startswith("GPU 0 (NVIDIA GB10) is in use, by ")
+
+
 def test_a_gpu_that_is_not_there_is_refused(smi: Path) -> None:
     with pytest.raises(ConfigError, match="no GPU 7 here; there are 0, 1"):
         session_of(request("7"))
