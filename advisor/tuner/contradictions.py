@@ -1,4 +1,4 @@
-"""Options that would be passed over in silence, because another one settles what they say."""
+"""Options that say nothing together, or of which one would be passed over in silence."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def check_together(request: TuneRequest, *, log: bool, precompile: bool, ray: bo
 
 
 def _of_shape(request: TuneRequest, *, log: bool) -> Iterator[str]:
+    ways = bool(request.models), request.shape is not None
+    if not log and sum(ways) != 1:
+        yield "say what to tune: --from LOG, --model PATH, or --shape E,N,K,TOPK"
+    if not log and len(request.models) > 1:
+        yield "--model once: several models are for --from LOG, which tells the shapes"
     if log and request.shape is not None:
         yield "--from LOG tells the shapes: leave --shape out, or --from"
     split = request.tensor_parallel, request.expert_parallel

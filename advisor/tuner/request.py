@@ -318,11 +318,6 @@ def _problem(
     request: TuneRequest, server: Server, device: str, target: Target
 ) -> tuple[MoeProblem, str]:
     """Return the problem, and where its sizes are from if that was found out."""
-    named = request.shape is not None, bool(request.models)
-    if all(named) or (named[0] if request.missing else not any(named)):
-        raise ConfigError("say what to tune: --from LOG, --model PATH, or --shape E,N,K,TOPK")
-    if request.missing is None and len(request.models) > 1:
-        raise ConfigError("--model once: several models are for --from LOG, which tells the shapes")
     if request.missing is not None:
         found = sized(request.missing, request.models, server.caches)
         return found.problem, f"sizes: {found.config}"

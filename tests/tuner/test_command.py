@@ -153,6 +153,8 @@ def test_malformed_options_are_usage_errors(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
+        ([], "say what to tune"),
+        (["--model", "m", "--model", "n"], "--model once"),
         (["--model", "m", "--dtype", "fp8_w8a8"], "the model tells how weights are stored"),
         (["--model", "m", "--block-shape", "128,128"], "for --shape"),
         ([*SHAPE, "--tp", "2"], "leave --tp out"),
