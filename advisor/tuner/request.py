@@ -10,7 +10,7 @@ from advisor.configs.files import read_config
 from advisor.configs.loaders import Loader, loader_of_version
 from advisor.configs.lookup import Request
 from advisor.configs.models import read_model
-from advisor.configs.names import ExpertDtype, MoeConfigName
+from advisor.configs.names import ExpertDtype, MoeConfigName, device_in_file_name
 from advisor.configs.pool import triton_version
 from advisor.configs.problem import Gemm, MoeProblem, Target, target_of_gpu
 from advisor.configs.shapes import Parallelism, moe_shape
@@ -241,9 +241,11 @@ def _place(request: TuneRequest, server: Server) -> _Place:
     if request.away:
         return _Place(gpus=(), device=_named_device(request.gpus))
     there = local_gpus()
-    if not there and request.dry_run and server.devices and not request.gpus:
+    kinds = {device_in_file_name(gpu.name) for gpu in there}
+    if request.dry_run and not request.gpus and server.devices and not kinds & {*server.devices}:
         device = _torch_name(server.devices[0])
-        return _Place(gpus=(), device=device, note=f"no GPU here: the plan is for {device}")
+        such = "such GPU" if there else "GPU"
+        return _Place(gpus=(), device=device, note=f"no {such} here: the plan is for {device}")
     if not there:
         raise ConfigError(
             "no NVIDIA GPU here (nvidia-smi finds none): tune on the server's machine; here "

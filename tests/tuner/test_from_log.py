@@ -382,6 +382,17 @@ def test_a_busy_gpu_is_named_with_what_must_stop(bare_machine: Path, model: str)
     assert "stop that first" in text
 
 
+def test_a_plan_for_the_servers_gpu_is_made_beside_another(bare_machine: Path, model: str) -> None:
+    (bare_machine / "nvidia-smi").write_text(
+        '#!/bin/sh\ncase "$1" in\n'
+        '  --query-gpu=*) echo "0, GPU-a, NVIDIA L40S, 0, 46068, 580.1" ;;\nesac\n',
+        encoding="utf-8",
+    )
+    arguments = ["--from", written(lines(TARGET)), "--model", model]
+    assert "no such GPU here: the plan is for NVIDIA H200" in run(*arguments, "--dry-run").output
+    assert "never read there" in refusal(*arguments)
+
+
 @pytest.mark.slow
 def test_a_rehearsal_tunes_all_shapes_in_folders_of_their_own(model: str) -> None:
     fp8 = "E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8.json"
