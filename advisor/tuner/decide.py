@@ -98,18 +98,18 @@ def decide_raced(search: BatchSearch, final: Race, raced: Outcome) -> Choice:
 
 
 def decide_screened(search: BatchSearch) -> Choice:
-    """Choose without a race, because time ran out: only a gain of 3 % counts."""
+    """Choose without a race, because the run ended early: only a gain of 3 % counts."""
     pairs = search.screened()
     current = search.screened_us(search.references.current)
     if not pairs:
-        return _kept(search, Proof.UNMEASURED, "not measured before time ran out")
+        return _kept(search, Proof.UNMEASURED, "not measured: the run ended early")
     best_pair = next(iter(pairs))
     best = search.screened_us(best_pair) or pairs[best_pair]
     default = search.screened_us(search.references.default)
     today = search.screened_us(search.references.today) if search.references.today else None
     if current is not None and best * (1 + _SCREENING_GAIN_RATIO) > current:
         times = {"default_us": default, "today_us": today, "best_us": best}
-        return _kept(search, Proof.SCREENED, "time ran out before the final race", times)
+        return _kept(search, Proof.SCREENED, "no final race: the run ended early", times)
     return Choice(
         tokens=search.tokens,
         pair=best_pair,
@@ -119,7 +119,7 @@ def decide_screened(search: BatchSearch) -> Choice:
         default_us=default,
         today_us=today,
         best_us=best,
-        note="time ran out before the final race",
+        note="no final race: the run ended early",
     )
 
 
@@ -130,7 +130,7 @@ def keep_unmeasured(tokens: int, pair: Pair, origin: Origin) -> Choice:
         pair=pair,
         origin=origin,
         proof=Proof.UNMEASURED,
-        note="not measured before time ran out",
+        note="not measured: the run ended early",
     )
 
 

@@ -14,6 +14,7 @@ from advisor.errors import InputError
 ELSEWHERE = -1
 """Stands for an expert that another rank holds."""
 
+_TOO_LARGE = 1e100
 _ZIPF_EXPONENT = 1.0
 _SPARSE_RATIO = 4
 
@@ -105,10 +106,10 @@ def read_routing(path: Path) -> Routing:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     numbers = isinstance(document, list) and all(
-        isinstance(load, int | float) and not isinstance(load, bool) and load >= 0
+        isinstance(load, int | float) and not isinstance(load, bool) and 0 <= load < _TOO_LARGE
         for load in document
     )
     if not numbers or not document or sum(document) <= 0:

@@ -51,7 +51,21 @@ def test_recorded_loads_decide_who_is_drawn(tmp_path: Path) -> None:
     assert {expert for row in drawn for expert in row} == {2, 3}
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "[0, 0]", "[-1, 2]", '["a"]', "[true]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "[0, 0]",
+        "[-1, 2]",
+        '["a"]',
+        "[true]",
+        "[1, Infinity]",
+        "[NaN]",
+        "[" * 100_000,
+    ],
+)
 def test_other_files_are_no_recorded_routing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "loads.json"
     path.write_text(text, encoding="utf-8")
