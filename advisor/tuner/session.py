@@ -169,7 +169,8 @@ def plan_text(session: Session, out: Path) -> str:
         f"  {out / folder / config_name(session.problem, session.device, gemm, session.loader).file_name}"
         for gemm in files_of(session.loader)
     ]
-    gpus = ", ".join(map(str, session.gpus)) or "none"
+    gpus = f"GPU {', '.join(map(str, session.gpus))}" if session.gpus else "GPU: elsewhere"
+    many = "" if session.compilers == 1 else "es"
     minutes = session.expected_s() / 60
     budget = f", at most {math.ceil(session.budget_s / 60)}" if session.budget_s else ""
     return "\n".join(
@@ -177,7 +178,7 @@ def plan_text(session: Session, out: Path) -> str:
             f"tune {label(session.problem)} for {session.device}, Triton {session.triton}",
             f"batch sizes: {', '.join(map(str, session.batch_sizes))}",
             f"kernel: {session.kernel_name}; routing: {session.routing_name}",
-            f"GPU {gpus}; {session.compilers} compile processes; {gib:.1f} GiB of weights per GPU",
+            f"{gpus}; {session.compilers} compile process{many}; {gib:.1f} GiB of weights per GPU",
             f"effort {session.effort}: up to {effort.evaluations} tiles per GEMM and batch size",
             f"tiles with TMA: {_tma(session)}",
             f"today: {_today(session.today)}",

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -92,11 +92,13 @@ class Worker(Generic[J, A]):
         """Start the process, even if the one that it is forked from dies (of an import ahead)."""
         for pause_s in _START_PAUSES_S:
             try:
-                return self.process.start()
+                with _interrupts_held():
+                    return self.process.start()
             except (EOFError, OSError):
                 context.set_forkserver_preload([])
                 time.sleep(pause_s)
-        return self.process.start()
+        with _interrupts_held():
+            return self.process.start()
 
     def send(self, job: J, limit_s: float) -> None:
         """Give the worker a job; a dead worker shows at the next `receive`."""
@@ -153,7 +155,18 @@ def import_ahead(*modules: str) -> None:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(modules))
-    forkserver.ensure_running()
+    with _interrupts_held():
+        forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while a process starts, which would print a traceback of its own."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def serve_bench(connection: Connection, setup: Setup, gpu: int) -> None:
