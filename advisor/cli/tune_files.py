@@ -29,7 +29,8 @@ def write_results(out: Path, tuned: Tuned) -> None:
     Raises:
         InputError: If one cannot be written; none is ever half there.
     """
-    for relative, text in documents(tuned).items():
-        path = out / relative
-        make_folder(path.parent)
+    texts = {out / relative: text for relative, text in documents(tuned).items()}
+    for folder in {path.parent for path in texts}:
+        make_folder(folder)
+    for path, text in texts.items():
         write_atomically(path, text)

@@ -26,7 +26,6 @@ from advisor.tuner.output import Tuned, config_paths
 from advisor.tuner.pool import LocalPool, Pool
 from advisor.tuner.precompile import likely_trials, precompile, relocate
 from advisor.tuner.problem import label
-from advisor.tuner.rehearsal import DEVICE as MADE_UP
 from advisor.tuner.rehearsal import Rehearsal
 from advisor.tuner.report import conclusions, effort_line
 from advisor.tuner.request import Prepared, TuneRequest, busy_gpus, prepare, with_budget
@@ -35,6 +34,7 @@ from advisor.tuner.worker import Setup, import_ahead
 
 _LIKELY_TILES = 64
 _SHORTEST_BUDGET_S = 1.0
+_MAKE_ROOM = "stop that first, choose another GPU with --gpu N, or insist with --force"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +98,6 @@ def plan_all(requests: Sequence[TuneRequest]) -> int:
 def _bounded_s(session: Session) -> float:
     """Return how long a session takes at most, as far as can be told."""
     return min(session.expected_s(), session.budget_s or session.expected_s())
-
-
-_MAKE_ROOM = "stop that first, choose another GPU with --gpu N, or insist with --force"
 
 
 def precompile_all(requests: Sequence[TuneRequest]) -> int:
@@ -200,8 +197,6 @@ def _tune(task: _Task, ray: str | None) -> Tuned:
             )
     finally:
         pool.close()
-    known = replace(tuned.conditions, today_known=task.session.today is not None)
-    tuned = replace(tuned, conditions=known)
     write_results(task.request.out, tuned)
     _say(task.request.out, tuned)
     return tuned
@@ -239,7 +234,7 @@ def _say(out: Path, tuned: Tuned) -> None:
     click.echo(f"{out / 'tune-report.md'} (.html, .svg, .json)")
     if tuned.result.stopped:
         click.echo("the same command, with more time, continues from the journal")
-    if tuned.device == MADE_UP:
+    if tuned.conditions.made_up:
         return
     quoted = shlex.join(paths)
     click.echo(

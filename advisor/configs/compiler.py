@@ -63,7 +63,7 @@ def compile_launch(source: KernelSource, launch: Launch, sm: int) -> Resources:
     try:
         compiled = build_kernel(source, launch, sm)
     except Exception as error:  # noqa: BLE001  (the compiler raises whatever its passes raise)
-        return Resources(shared_bytes=0, error=_first_line(error))
+        return Resources(shared_bytes=0, error=telling_line(error))
     usage = kernel_usage(compiled.asm.get("cubin", b""))
     return Resources(
         shared_bytes=int(compiled.metadata.shared),
@@ -133,11 +133,11 @@ def _triton_type(name: str) -> Any:
     return {"bf16": tl.bfloat16, "fp16": tl.float16}[name]
 
 
-def _first_line(error: BaseException) -> str:
+def telling_line(error: BaseException) -> str:
     """Return the telling line of a compiler error, which quotes the source before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = error.__cause__
     if cause is not None and str(cause).strip():
-        return _first_line(cause)
+        return telling_line(cause)
     text = lines[-1] if lines else type(error).__name__
     return text[:_LONGEST_ERROR]

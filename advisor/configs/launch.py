@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from advisor.configs.entries import Entry
 from advisor.configs.names import ExpertDtype
-from advisor.configs.problem import Gemm, MoeProblem
+from advisor.configs.problem import Gemm, MoeProblem, extent
 from advisor.configs.source import EARLY_SWITCH, KernelSource, Parameter
 from advisor.errors import InputError
 
@@ -115,15 +115,9 @@ def _bind(parameter: Parameter, values: Mapping[str, Argument], source: KernelSo
     )
 
 
-def _extent(problem: MoeProblem, gemm: Gemm) -> tuple[int, int]:
-    """Return the rows (N) and columns (K) of one expert's weights in this GEMM."""
-    up_rows = 2 * problem.width if problem.gated else problem.width
-    return (up_rows, problem.hidden) if gemm is Gemm.UP else (problem.hidden, problem.width)
-
-
 def _shared(problem: MoeProblem, gemm: Gemm, entry: Entry) -> dict[str, Argument]:
     """Return what the main and the grouped kernel have in common."""
-    n, k = _extent(problem, gemm)
+    n, k = extent(problem, gemm)
     down = gemm is Gemm.DOWN
     return {
         "c_ptr": Pointer(element=_compute_type(problem)),
@@ -153,7 +147,7 @@ def _shared(problem: MoeProblem, gemm: Gemm, entry: Entry) -> dict[str, Argument
 
 
 def _main(problem: MoeProblem, gemm: Gemm, entry: Entry, sm: int) -> dict[str, Argument]:
-    n, k = _extent(problem, gemm)
+    n, k = extent(problem, gemm)
     a_element, b_element = _elements(problem)
     tma_b = bool(entry.use_tma)
     tma_a = tma_b and gemm is Gemm.DOWN
@@ -204,7 +198,7 @@ def _scales(problem: MoeProblem, n: int, k: int) -> dict[str, Argument]:
 
 
 def _grouped(problem: MoeProblem, gemm: Gemm, entry: Entry) -> dict[str, Argument]:
-    n, k = _extent(problem, gemm)
+    n, k = extent(problem, gemm)
     four_bits = problem.dtype is ExpertDtype.INT4_W4A16
     stored = k // 2 if four_bits else k
     group = problem.group_size or k

@@ -64,6 +64,12 @@ class MoeProblem:
         return 4 if self.dtype is ExpertDtype.FLOAT32 else 2
 
 
+def extent(problem: MoeProblem, gemm: Gemm) -> tuple[int, int]:
+    """Return (columns, depth) of one expert's weights in a GEMM: N and K."""
+    up_columns = 2 * problem.width if problem.gated else problem.width
+    return (up_columns, problem.hidden) if gemm is Gemm.UP else (problem.hidden, problem.width)
+
+
 def problem_of_name(
     name: MoeConfigName,
     *,

@@ -104,7 +104,6 @@ class BatchSearch:
 
         self.tokens = tokens
         self.references = references
-        self.outstanding: set[Trial] = set()
         self._spaces = spaces
         self._effort = effort
         self._one_tile = one_tile
@@ -131,17 +130,14 @@ class BatchSearch:
         }
         if self._one_tile:
             asked[Gemm.DOWN] = asked[Gemm.UP]
-        trials = [
+        return tuple(
             Trial(tokens=self.tokens, gemm=gemm, tile=tile)
             for gemm, tiles in asked.items()
             for tile in tiles
-        ]
-        self.outstanding.update(trials)
-        return tuple(trials)
+        )
 
     def take(self, trial: Trial, outcome: Outcome) -> None:
         """Take the answer to a trial."""
-        self.outstanding.discard(trial)
         extra_us = self._spaces[trial.gemm].extra_us(trial.tile)
         latency = outcome.median_us + extra_us if isinstance(outcome, Timed) else None
         self._latencies[trial.gemm][trial.tile] = latency

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.configs.launch import Descriptor, Launch, Pointer
-from advisor.configs.problem import Gemm
+from advisor.configs.problem import Gemm, extent
 from advisor.tuner.kernels import Kernels, shared_form
 from advisor.tuner.operands import Weights, make_weights
-from advisor.tuner.problem import extent, padded_rows
+from advisor.tuner.problem import padded_rows
 from advisor.tuner.reference import Reference
 from advisor.tuner.routing import Routing
 from advisor.tuner.tensors import BatchTensors

@@ -35,11 +35,9 @@ class Compilers:
         return [worker.connection for worker in self._workers]
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many kernels are done, how many were asked for, and how many failed."""
-        asked = len(self._results.keys() | self._tries.keys())
-        failed = sum(result is not None for result in self._results.values())
-        return len(self._results), asked, failed
+    def done(self) -> int:
+        """Return how many kernels are made, or cannot be."""
+        return len(self._results)
 
     def want(self, recipe: object) -> None:
         """Queue a kernel that is neither made nor on its way."""

@@ -21,7 +21,10 @@ def check_together(request: TuneRequest, *, log: bool, precompile: bool, ray: bo
     Raises:
         ConfigError: If some do not; the first is named.
     """
-    for problem in (*_of_shape(request, log=log), *_of_place(request, precompile, ray)):
+    for problem in (
+        *_of_shape(request, log=log),
+        *_of_place(request, precompile=precompile, ray=ray),
+    ):
         raise ConfigError(problem)
 
 
@@ -44,7 +47,7 @@ def _of_shape(request: TuneRequest, *, log: bool) -> Iterator[str]:
         yield f"--dtype and --block-shape are for --shape: {teller} tells how weights are stored"
 
 
-def _of_place(request: TuneRequest, precompile: bool, ray: bool) -> Iterator[str]:  # noqa: FBT001
+def _of_place(request: TuneRequest, *, precompile: bool, ray: bool) -> Iterator[str]:
     if precompile and (request.rehearse or ray):
         yield "--precompile uses no GPU: leave --rehearse and --ray out"
     if precompile and request.budget_s is not None:

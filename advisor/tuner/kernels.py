@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.configs.compiler import build_kernel
+from advisor.configs.compiler import build_kernel, telling_line
 from advisor.configs.launch import Argument, Fixed, Integer, Launch, launch_of, launches_early
 from advisor.configs.problem import Gemm, MoeProblem, Target
 from advisor.configs.source import KernelSource
@@ -25,7 +25,6 @@ A down GEMM with TMA has the padding among its rows.
 
 _ALIGNMENT = 16
 _WIDE_FROM = 2**31
-_LONGEST_ERROR = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Kernels:
             with _quiet():
                 kernel = build_kernel(self.source, launch, self.target.sm)
         except Exception as error:  # noqa: BLE001  (the compiler raises whatever its passes raise)
-            return Failed(failure=Failure.COMPILE, text=_last_line(error))
+            return Failed(failure=Failure.COMPILE, text=telling_line(error))
         need = int(kernel.metadata.shared)
         if need > self.target.shared_memory_bytes:
             limit = self.target.shared_memory_bytes
@@ -126,12 +125,3 @@ def _quiet() -> Iterator[None]:
             os.dup2(copy, stream)
             os.close(copy)
         os.close(nowhere)
-
-
-def _last_line(error: BaseException) -> str:
-    """Return the telling line of a compiler error, which quotes the source before it."""
-    cause = error.__cause__
-    if cause is not None and str(cause).strip():
-        return _last_line(cause)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:_LONGEST_ERROR]

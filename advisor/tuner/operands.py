@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.configs.names import ExpertDtype
-from advisor.configs.problem import Gemm, MoeProblem
-from advisor.tuner.problem import extent, weight_bytes
+from advisor.configs.problem import Gemm, MoeProblem, extent
+from advisor.tuner.problem import weight_bytes
 
 _COLD_BYTES = 256 * 2**20
 _LARGEST_INT8 = 127

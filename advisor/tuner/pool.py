@@ -120,14 +120,12 @@ class LocalPool:
         """Return the GPUs' common name; empty until the first one is open."""
         return self._device
 
-    @property
-    def kernels(self) -> tuple[int, int, int]:
-        """Return how many kernels are done, how many were asked for, and how many failed."""
-        return self._compilers.counts
-
     def submit(self, lane: int, work: Work) -> None:
         """Queue a piece of work on a lane, and its kernels on the compilers."""
-        recipes = self.prepare(work)
+        recipes = self._setup.recipes(work)
+        for recipe in recipes:
+            self._compilers.want(recipe)
+        self._compilers.feed()
         missing = self._compilers.missing(recipes)
         failed = None if isinstance(work, Race) else self._compilers.failure(recipes)
         if failed is not None:
@@ -138,14 +136,6 @@ class LocalPool:
                 self._wanted_by.setdefault(recipe, []).append(work)
         else:
             self._lanes[lane].queue.append(work)
-
-    def prepare(self, work: Work) -> tuple[object, ...]:
-        """Queue the kernels of a piece of work on the compilers, and return them."""
-        recipes = self._setup.recipes(work)
-        for recipe in recipes:
-            self._compilers.want(recipe)
-        self._compilers.feed()
-        return recipes
 
     def collect(self, timeout_s: float) -> list[Done]:
         """Wait for answers, at most so long, and return those that are there."""

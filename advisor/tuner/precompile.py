@@ -63,10 +63,10 @@ def precompile(
     try:
         for recipe in recipes:
             compilers.want(recipe)
-        while compilers.counts[0] < len(recipes):
+        while compilers.done < len(recipes):
             compilers.feed()
             compilers.hear(set(wait(compilers.connections, _POLL_S)))
-            on_done(compilers.counts[0], len(recipes))
+            on_done(compilers.done, len(recipes))
     finally:
         compilers.close()
     failures = [failed for recipe in recipes if (failed := compilers.failure((recipe,)))]

@@ -6,7 +6,7 @@ import re
 
 from advisor.configs.loaders import Loader
 from advisor.configs.names import ExpertDtype, MoeConfigName, device_in_file_name
-from advisor.configs.problem import Gemm, MoeProblem
+from advisor.configs.problem import Gemm, MoeProblem, extent
 from advisor.errors import ConfigError, InputError
 
 SGLANG_BATCH_SIZES = (
@@ -67,12 +67,6 @@ def _check_block_shape(problem: MoeProblem, block_shape: tuple[int, int]) -> Non
                 f"{name}={size} is no multiple of the block shape {list(block_shape)}: SGLang "
                 "refuses such a split; check E, N, K or the tensor parallel size"
             )
-
-
-def extent(problem: MoeProblem, gemm: Gemm) -> tuple[int, int]:
-    """Return (columns, depth) of one expert's weights in a GEMM."""
-    up_columns = 2 * problem.width if problem.gated else problem.width
-    return (up_columns, problem.hidden) if gemm is Gemm.UP else (problem.hidden, problem.width)
 
 
 def weight_bytes(problem: MoeProblem, gemm: Gemm) -> int:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.configs.estimate import estimate_shared_bytes
-from advisor.configs.problem import Gemm, MoeProblem
-from advisor.tuner.problem import extent, touched_weight_bytes
+from advisor.configs.problem import Gemm, MoeProblem, extent
+from advisor.tuner.problem import touched_weight_bytes
 from advisor.tuner.space import Tile
 from advisor.tuner.work import Failed, Failure, Outcome, Race, Raced, Timed, Trial, Work
 

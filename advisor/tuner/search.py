@@ -55,7 +55,10 @@ class GuidedSearch:
         self._tiles = (*tiles, *outside)
         self._index = {tile: place for place, tile in enumerate(self._tiles)}
         self._positions = positions_of(self._tiles)
-        self._heights = np.asarray([tile.block_m for tile in self._tiles])
+        heights = np.asarray([tile.block_m for tile in self._tiles])
+        self._of_height = {
+            height: np.flatnonzero(heights == height) for height in sorted(set(heights.tolist()))
+        }
         self._free = np.ones(len(self._tiles), dtype=np.bool_)
         self._scores = [*scores, *(1.0 for _ in outside)]
         self._effort = effort
@@ -89,20 +92,17 @@ class GuidedSearch:
         """Return the latencies in us, smoothed over what is known of near tiles."""
         if not self._values:
             return {}
-        means, _ = self._surrogate.predict(self._values)
+        means = self._surrogate.means(self._values)
         return {self._tiles[place]: math.exp(means[place]) for place in self._values}
 
     def expected_us(self) -> dict[int, float]:
         """Return the best latency that can be expected at each BLOCK_SIZE_M."""
         if not self._values:
             return {}
-        means, _ = self._surrogate.predict(self._values)
+        means = self._surrogate.means(self._values)
         means[list(self._failed)] = np.inf
-        best = {int(height): means[self._heights == height].min() for height in self._all_heights()}
+        best = {height: means[places].min() for height, places in self._of_height.items()}
         return {height: math.exp(mean) for height, mean in best.items() if mean < np.inf}
-
-    def _all_heights(self) -> list[int]:
-        return [int(height) for height in np.unique(self._heights)]
 
     def _take(self, place: int) -> int:
         self._asked[place] = None
@@ -134,9 +134,13 @@ class GuidedSearch:
         return [self._take(place) for place in free[:room]]
 
     def _improvements(self, room: int, ceiling: Ceiling | None) -> list[int]:
+        if room <= 0:
+            return []
+        means = self._surrogate.means(self._values)
+        goals = self._goals(ceiling, float(means[list(self._values)].min()))
         chosen: list[int] = []
         for _ in range(room):
-            place, gain = self._best_improvement(ceiling)
+            place, gain = self._best_improvement(goals, means)
             if place is None or (not chosen and gain < self._effort.worthwhile_ratio):
                 break
             chosen.append(self._take(place))
@@ -157,12 +161,11 @@ class GuidedSearch:
         fresh = [place for place in dict.fromkeys(variants) if place not in self._asked]
         return [self._take(place) for place in fresh[:count]]
 
-    def _best_improvement(self, ceiling: Ceiling | None) -> tuple[int | None, float]:
-        means, deviations = self._surrogate.predict(self._values)
-        goals = self._goals(ceiling, float(means[list(self._values)].min()))
+    def _best_improvement(self, goals: Numbers, means: Numbers) -> tuple[int | None, float]:
         open_places = np.flatnonzero(self._free & (goals > -np.inf))
         if not len(open_places):
             return None, 0.0
+        deviations = self._surrogate.deviations()
         gains = expected_gains((goals - means)[open_places], deviations[open_places])
         best = int(gains.argmax())
         return int(open_places[best]), float(gains[best])
@@ -172,10 +175,10 @@ class GuidedSearch:
         if ceiling is None:
             return np.full(len(self._tiles), incumbent)
         goals: Numbers = np.full(len(self._tiles), -np.inf)
-        for height in self._all_heights():
+        for height, places in self._of_height.items():
             limit = ceiling(height)
             if limit > 0:
-                goals[self._heights == height] = math.log(limit)
+                goals[places] = math.log(limit)
         return goals
 
 

@@ -134,6 +134,7 @@ class Session:
             bandwidth_gb_s=gpu.bandwidth_gb_s if gpu else None,
             versions=tuple((name, version) for name, version in versions if version),
             early_launch=launches_early(self.source, self.target.sm),
+            today_known=self.today is not None,
         )
 
     def expected_s(self) -> float:

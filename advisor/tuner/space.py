@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from advisor.configs.entries import Entry
 from advisor.configs.estimate import estimate_shared_bytes
-from advisor.configs.problem import Gemm, MoeProblem, Target
-from advisor.tuner.problem import extent
+from advisor.configs.problem import Gemm, MoeProblem, Target, extent
 
 GRID = (
     (16, 32, 64, 128, 256),  # BLOCK_SIZE_M
@@ -43,7 +42,7 @@ _LARGEST_SPLIT_RATIO = 16
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tile:
-    """One point of the space; positional, since its six numbers have one order everywhere.
+    """One point of the space; positional, since its numbers have one order everywhere.
 
     Attributes:
         tma: Whether weights, and in the down GEMM the inputs too, are loaded by the tensor memory

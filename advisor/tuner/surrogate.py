@@ -46,12 +46,12 @@ class Surrogate:
         self._chosen.append(index)
         self._pivots.append(pivot)
 
-    def predict(self, values: Mapping[int, float]) -> tuple[Numbers, Numbers]:
-        """Return mean and standard deviation of log latency for every tile.
+    def means(self, values: Mapping[int, float]) -> Numbers:
+        """Return the mean of log latency for every tile.
 
         Args:
             values: Log latency of the added tiles, by index; those without one (still being
-                measured) are taken as predicted, which only lowers their uncertainty.
+                measured) are taken as predicted.
         """
         factors = self._factors()
         solution = np.zeros(len(self._chosen))
@@ -61,8 +61,12 @@ class Surrogate:
                 shared = float(_product(factors[index : index + 1, :place], solution[:place])[0])
                 residual = known - self._means[index] - shared
                 solution[place] = residual / self._pivots[place]
-        deviations = np.sqrt(np.maximum(self._variances, _SMALLEST_VARIANCE))
-        return self._means + _product(factors, solution), deviations
+        return self._means + _product(factors, solution)
+
+    def deviations(self) -> Numbers:
+        """Return the standard deviation of log latency for every tile, all added ones known."""
+        deviations: Numbers = np.sqrt(np.maximum(self._variances, _SMALLEST_VARIANCE))
+        return deviations
 
     def _factors(self) -> Numbers:
         return self._columns[:, : len(self._chosen)]

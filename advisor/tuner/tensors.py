@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.configs.problem import Gemm, MoeProblem
+from advisor.configs.problem import Gemm, MoeProblem, extent
 from advisor.tuner.operands import Activations, Weights, make_activations, output_type
-from advisor.tuner.problem import extent, padded_rows
+from advisor.tuner.problem import padded_rows
 from advisor.tuner.routing import Routing, SortedRows, keep_local, sort_rows
 from advisor.tuner.work import Part
 

@@ -13,11 +13,11 @@ from typing import Any
 from advisor.configs.compiler import load_kernel
 from advisor.configs.launch import Descriptor, Fixed, Launch, Pointer
 from advisor.configs.names import ExpertDtype
-from advisor.configs.problem import Gemm, MoeProblem, target_of_gpu
+from advisor.configs.problem import Gemm, MoeProblem, extent, target_of_gpu
 from advisor.configs.source import bundled_source
 from advisor.tuner.kernels import Kernels
 from advisor.tuner.operands import Weights, make_weights
-from advisor.tuner.problem import extent, label, padded_rows
+from advisor.tuner.problem import label, padded_rows
 from advisor.tuner.reference import Reference
 from advisor.tuner.routing import Routing
 from advisor.tuner.space import Tile, tma_serves

@@ -17,7 +17,7 @@ def test_measured_tiles_are_predicted_as_measured() -> None:
     values = {0: 3.0, 5: 3.4, 11: 2.8}
     for place in values:
         surrogate.add(place)
-    means, deviations = surrogate.predict(values)
+    means, deviations = surrogate.means(values), surrogate.deviations()
     for place, value in values.items():
         assert means[place] == pytest.approx(value, abs=0.005)
         assert deviations[place] < 0.01
@@ -27,16 +27,16 @@ def test_what_lies_between_is_predicted_between() -> None:
     surrogate = fresh()
     for place in (0, 6):
         surrogate.add(place)
-    means, _ = surrogate.predict({0: 3.0, 6: 4.0})
+    means = surrogate.means({0: 3.0, 6: 4.0})
     assert 3.0 < means[3] < 4.0
 
 
 def test_a_pending_tile_lowers_uncertainty_and_moves_nothing() -> None:
     surrogate = fresh()
     surrogate.add(0)
-    means, deviations = surrogate.predict({0: 3.0})
+    means, deviations = surrogate.means({0: 3.0}), surrogate.deviations()
     surrogate.add(6)
-    later_means, later_deviations = surrogate.predict({0: 3.0})
+    later_means, later_deviations = surrogate.means({0: 3.0}), surrogate.deviations()
     assert later_means == pytest.approx(means)
     assert later_deviations[6] < deviations[6]
 
@@ -44,5 +44,5 @@ def test_a_pending_tile_lowers_uncertainty_and_moves_nothing() -> None:
 def test_the_prior_mean_shows_through_where_nothing_was_measured() -> None:
     surrogate = Surrogate(TILES, [0.0] * 11 + [0.5], noise=0.001)
     surrogate.add(0)
-    means, _ = surrogate.predict({0: 3.0})
+    means = surrogate.means({0: 3.0})
     assert means[11] > means[10]
