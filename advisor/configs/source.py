@@ -58,7 +58,7 @@ def bundled_source(*, grouped: bool = False, early_launch: bool = False) -> Kern
 
     Args:
         grouped: For 4-bit and grouped 8-bit weights.
-        early_launch: As releases launch theirs from 0.5.20 on.
+        early_launch: As releases launch theirs from 0.5.19 on.
     """
     source = read_source(BUNDLED, grouped=grouped)
     if not early_launch:

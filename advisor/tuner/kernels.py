@@ -18,7 +18,7 @@ from advisor.tuner.problem import padded_rows
 from advisor.tuner.work import Failed, Failure, Part, Trial, Work
 
 EARLY_ROWS = 512
-"""Rows of A up to which a release with programmatic launches starts its successor early (0.5.20).
+"""Rows of A up to which a release with programmatic launches starts its successor early (0.5.19).
 
 A down GEMM with TMA has the padding among its rows.
 """

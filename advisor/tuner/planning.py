@@ -107,7 +107,7 @@ def _spaces(
 def _padding_us(problem: MoeProblem, target: Target, tokens: int) -> Mapping[int, float]:
     """Return how long the activation takes over rows that only pad, by BLOCK_SIZE_M.
 
-    A down GEMM with TMA takes its inputs sorted and padded; releases before 0.5.23 compute the
+    A down GEMM with TMA takes its inputs sorted and padded; releases before 0.5.22 compute the
     padding too. An estimate by memory traffic, not a measurement.
     """
     gpu = find_gpu(target.name)

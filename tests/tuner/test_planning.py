@@ -78,6 +78,22 @@ def test_a_down_gemm_with_tma_is_charged_for_the_padding_that_its_release_comput
     )
 
 
+@pytest.mark.parametrize(
+    ("fact", "last_without", "first_with"),
+    [
+        ("early_launch", "0.5.18", "0.5.19"),
+        ("padding_skipped", "0.5.21", "0.5.22"),
+        ("sorted_ranks", "0.5.22", "0.5.23"),
+        ("up_tma_understood", "0.5.17", "0.5.18"),
+    ],
+)
+def test_each_release_is_taken_for_what_its_source_does(
+    fact: str, last_without: str, first_with: str
+) -> None:
+    assert not getattr(loader_of_version(last_without), fact)
+    assert getattr(loader_of_version(first_with), fact)
+
+
 def test_what_a_file_says_about_tma_is_what_the_server_runs_today() -> None:
     entry = Entry(block_m=16, block_n=64, block_k=64, group_m=1, num_warps=4, num_stages=3)
     up = ConfigTable(entries=((64, entry),))
